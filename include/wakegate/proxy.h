@@ -1,0 +1,27 @@
+/* The workers: one request's life from its head to the last byte of its answer. */
+#pragma once
+
+#include "wakegate/activator.h"
+#include "wakegate/http.h"
+
+struct wg_proxy;
+
+struct wg_proxy_env {
+    struct wg_activator *activator;
+    struct wg_config *config; /* for what needs a restart: listeners, workers, connection limits */
+    const int *listen_fds;    /* open for as long as the proxy lives */
+    size_t n_listen_fds;
+};
+
+/* Subscribes to the activator and starts the worker threads; they take requests from the first plan on. 0 or -errno. */
+WG_MUST_CHECK int wg_proxy_start(const struct wg_proxy_env *env, struct wg_proxy **ret_proxy);
+/* Any thread. Step 1 of the end: no new connections, answers say close, idle connections go. */
+void wg_proxy_drain(struct wg_proxy *proxy);
+/* Requests and client connections alive now, all workers. Any thread. */
+unsigned wg_proxy_requests(const struct wg_proxy *proxy);
+unsigned wg_proxy_connections(const struct wg_proxy *proxy);
+/* Ends the threads, breaking what still runs, and frees. */
+struct wg_proxy *wg_proxy_stop(struct wg_proxy *proxy);
+
+/* Cores that this process may use: affinity and cgroup quota, at least 1. */
+unsigned wg_cores(void);
