@@ -21,8 +21,8 @@ struct wg_loop *wg_loop_free(struct wg_loop *loop);
 void wg_loop_run(struct wg_loop *loop);
 /* Any thread. */
 void wg_loop_stop(struct wg_loop *loop);
-/* Monotonic time, read once a turn. */
-wg_usec wg_loop_now(const struct wg_loop *loop);
+/* Monotonic time, read once a turn (when first asked for in it). */
+wg_usec wg_loop_now(struct wg_loop *loop);
 /* For libevent objects of the caller's own; made without locks: only the loop's thread may use it. */
 struct event_base *wg_loop_base(struct wg_loop *loop);
 
