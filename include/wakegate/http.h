@@ -55,6 +55,7 @@ enum {
     WG_FIELD_OURS_REQ = 1 << 3, /* replaced by our own value in requests */
     WG_FIELD_OURS_RES = 1 << 4, /* replaced by our own value in responses */
     WG_FIELD_SINGLE = 1 << 5,   /* at most one in a message */
+    WG_FIELD_KEPT = 1 << 6,     /* we decide by it: naming it in Connection does not make it hop-by-hop */
 };
 enum wg_token wg_token_find(struct wg_slice name);
 unsigned wg_token_flags(enum wg_token token);
@@ -78,15 +79,16 @@ WG_MUST_CHECK int wg_fields_add(struct wg_fields *fields, struct wg_slice name, 
 /* ---- messages ---- */
 enum wg_body_kind {
     WG_BODY_NONE,
-    WG_BODY_LENGTH,  /* content_length bytes */
+    WG_BODY_LENGTH,  /* content_length bytes, maybe 0 */
     WG_BODY_CHUNKED,
     WG_BODY_CLOSE,   /* responses only: until the connection closes */
 };
 
 struct wg_request {
-    struct wg_slice method, target; /* target: origin form, as sent ("/v1/x?y"); absolute form is split into authority and the rest */
-    struct wg_slice path, query;    /* of target; query without "?", empty if none */
-    struct wg_slice authority;      /* Host or :authority */
+    struct wg_slice method, target; /* target: origin form, as sent ("/v1/x?y"), or "*" (OPTIONS), or host:port (CONNECT); absolute form is
+                                     * split into authority and the rest ("/" if there is none: then it does not borrow the head) */
+    struct wg_slice path, query;    /* of target; query without "?", empty if none; both empty for CONNECT */
+    struct wg_slice authority;      /* Host or :authority; empty only in HTTP/1.0 */
     struct wg_fields fields;
     enum wg_body_kind body;
     uint64_t content_length;
@@ -99,7 +101,7 @@ struct wg_response {
     int status;
     struct wg_fields fields;
     enum wg_body_kind body;
-    uint64_t content_length;
+    uint64_t content_length; /* as announced, also where the body is WG_BODY_NONE (HEAD, 304); 0 if it was not */
     unsigned version;
     bool keep_alive;
 };
@@ -109,45 +111,52 @@ enum wg_h1_result {
     WG_H1_OK,
     WG_H1_PARTIAL,   /* more bytes are needed */
     WG_H1_BAD,       /* 400 (or a broken response); *ret_why says what */
-    WG_H1_TOO_LARGE, /* more than WG_FIELDS_MAX fields: 431 */
+    WG_H1_TOO_LARGE, /* more than WG_FIELDS_MAX fields, or a target over 8 KiB: 431 */
     WG_H1_VERSION,   /* not HTTP/1.0 or 1.1: 505 is answered as 400 */
 };
 /* Length of the head at the start of data, the blank line included; 0: not complete yet. *scanned remembers how far earlier calls looked
- * (start with 0). Bare LF never ends a line here: it makes the parse fail. One empty CRLF line before a request line is skipped by the caller. */
+ * (start with 0 for each head). A blank line made of bare LF or bare CR ends the head too, and then its parse fails: so it is refused at once.
+ * One empty CRLF line before a request line is skipped by the caller; any more are a head of their own, and bad. */
 size_t wg_h1_head_end(const char *data, size_t len, size_t *scanned);
-/* Parses one complete head (wg_h1_head_end bytes of it). Slices in the result borrow `data`. The reject list is section 5.2 of RFC 9112 and
- * the framing rules in src/http/README or the tests' matrix: a head is taken only if all parties would read it alike. */
+/* Parses one complete head (wg_h1_head_end bytes of it). Slices in the result borrow `data`. A head is taken only if all parties would read it
+ * alike; anything else is refused with the reason in *ret_why (static text, for the answer and the log). The result is filled in place: it is
+ * not to be used unless WG_H1_OK came back. Fields named in Connection are marked hop, but for those with WG_FIELD_KEPT. */
 enum wg_h1_result wg_h1_parse_request(const char *data, size_t len, struct wg_request *ret_request, const char **ret_why);
-/* request_method: HEAD answers have no body. 1xx, 204 and 304 have none either. */
+/* request_method: HEAD answers have no body. 1xx, 204 and 304 have none either. 101 is for the caller to refuse. */
 enum wg_h1_result wg_h1_parse_response(const char *data, size_t len, struct wg_slice request_method,
                                        struct wg_response *ret_response, const char **ret_why);
 
 /* Incremental decoder of chunked bodies. Trailer fields are checked and kept up to 4 KiB (larger: BAD). */
 struct wg_h1_chunked {
     int state;
-    uint64_t left;       /* of the current chunk */
-    unsigned digits, extension, line;
+    uint64_t left;         /* of the current chunk; while its size line is read, the size so far */
+    unsigned digits;       /* of the current chunk's size */
+    unsigned extension;    /* bytes of the current chunk's extension */
+    unsigned extensions;   /* bytes of all extensions */
     struct wg_buf trailer; /* raw trailer section, for wg_h1_parse_trailers */
-    const char *why;
+    const char *why;       /* static text, once a feed was BAD */
 };
 void wg_h1_chunked_init(struct wg_h1_chunked *chunked);
 void wg_h1_chunked_clear(struct wg_h1_chunked *chunked);
-/* Decodes from data: *ret_used bytes were read, of which the last step gave *ret_data (a run of body bytes inside data, maybe empty). Call again
- * with the rest while PARTIAL and used > 0. OK: the body (and its trailers) are over; what is behind *ret_used is not ours. */
+/* Decodes from data: *ret_used bytes were read, the last of which are *ret_data (a run of body bytes inside data, maybe empty). Call again
+ * with the rest while PARTIAL and used > 0. OK: the body (and its trailers) are over; what is behind *ret_used is not ours. BAD: see why. */
 enum wg_h1_result wg_h1_chunked_feed(struct wg_h1_chunked *chunked, const char *data, size_t len, size_t *ret_used,
                                      struct wg_slice *ret_data);
-/* Fields of the trailer section; slices borrow chunked->trailer. Framing, routing and credential fields are dropped (RFC 9110 6.5.1). */
+/* Fields of the trailer section; slices borrow chunked->trailer. Framing, routing and credential fields are dropped (RFC 9110 6.5.1).
+ * PARTIAL before the body is over. */
 enum wg_h1_result wg_h1_parse_trailers(const struct wg_h1_chunked *chunked, struct wg_fields *ret_fields);
 
 /* ---- the front: towards the client ---- */
+/* An answer with more than this pending on the front stops its back until drained(). */
+enum { WG_PENDING_HIGH = 64 * 1024 };
+
 struct wg_front;  /* one client connection */
 struct wg_stream; /* one request on it, and its answer */
 
 /* Upward calls about a stream. `x` is what head() returned. After gone() or the end of the answer (head or data with the end) the stream is
  * no longer the exchange's: it makes no further call on it. */
 struct wg_front_handler {
-    /* A request's head is complete. request is valid until head returns, unless kept by wg_stream_keep_head. Never returns NULL. The body, if any,
-     * waits until wg_stream_want_body. */
+    /* A request's head is complete. request is valid until head returns. Never returns NULL. The body, if any, waits until want_body. */
     void *(*head)(void *owner, struct wg_stream *stream, const struct wg_request *request);
     void (*body)(void *x, const char *data, size_t len); /* decoded; only between want_body and pause */
     void (*body_end)(void *x, const struct wg_fields *trailers); /* also for requests without a body; trailers may be NULL */
@@ -155,7 +164,8 @@ struct wg_front_handler {
     void (*body_stalled)(void *x); /* no progress within limits.bodyIdleTimeout while we were willing to read; answer it (408) */
     void (*drained)(void *x); /* pending output fell below the low mark */
     void (*gone)(void *x);   /* the client left, half-closed, reset, or did not read within writeIdleTimeout */
-    void (*malformed)(void *owner, const struct sockaddr_storage *peer, const char *why, int status); /* a head that was refused, for the log; may be NULL */
+    /* A head that cannot be served (`status` 400, 408 or 431): body gets what the client is told, as JSON. The connection closes after it. */
+    void (*malformed)(void *owner, struct wg_front *front, int status, const char *why, struct wg_buf *body);
     void (*closed)(void *owner, struct wg_front *front); /* the connection is gone; may be NULL */
 };
 
