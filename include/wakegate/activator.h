@@ -46,10 +46,10 @@ struct wg_endpoint {
     struct sockaddr_storage address;
     socklen_t address_len;
     char authority[64];        /* "127.0.0.1:8000", for Host */
-    unsigned slots_max;        /* concurrency.perEndpoint */
+    _Atomic unsigned slots_max; /* concurrency.perEndpoint, to grow up to; a reload may change it */
     struct wg_slots slots;
-    _Atomic int64_t tokens;    /* outstanding: added at dispatch, taken off at the end */
-    _Atomic int64_t last_used; /* monotonic; set when a slot is given back */
+    _Atomic int64_t tokens;    /* outstanding: added by who takes the slot (control for a ticket, else the worker), taken off by the worker */
+    _Atomic int64_t last_used; /* monotonic; set by the worker just before it gives a slot back */
     _Atomic unsigned failures; /* in a row, of live traffic */
 };
 struct wg_endpoint *wg_endpoint_ref(struct wg_endpoint *endpoint);
@@ -73,8 +73,8 @@ struct wg_view {
 };
 struct wg_view *wg_view_ref(struct wg_view *view);
 struct wg_view *wg_view_unref(struct wg_view *view);
-/* The serving endpoint with the fewest outstanding tokens that gave a slot (taken, to be released by the caller; no reference added), or
- * NULL: then the request must be held. */
+/* The serving endpoint with the fewest outstanding tokens that gave a slot, or NULL: then the request must be held. The caller adds its
+ * tokens, and releases the slot; no reference is added. */
 struct wg_endpoint *wg_view_take(const struct wg_view *view);
 
 /* A configuration that control has taken over: model_ids[i] is the id of config->models[i], the same for the same name over reloads. Immutable,
@@ -99,14 +99,17 @@ struct wg_publication *wg_publication_free(struct wg_publication *publication);
 /* ---- tickets: a request that waits ---- */
 enum wg_verdict {
     WG_VERDICT_NONE,
-    WG_VERDICT_DISPATCH, /* `endpoint` (a reference) has a slot taken for it */
+    WG_VERDICT_DISPATCH, /* `endpoint` (a reference) has a slot taken for it, and the ticket's tokens are added to it */
     WG_VERDICT_REFUSE,   /* `reason`, `message`, `retry_after` say why */
     WG_VERDICT_LEFT,     /* the answer to a leave that found it waiting */
 };
 
 /* Made by the worker, lent to control by wg_activator_hold, given back exactly once through `mail` to the mailbox named in it.
  * A client that goes in the meantime: the worker calls wg_activator_leave(ticket) once and keeps the ticket until BOTH have come back,
- * `mail` and `leave` (the order is not fixed); a DISPATCH that arrives then gives its slot back. So neither side ever touches freed memory. */
+ * `mail` and `leave` (the order is not fixed); a DISPATCH that arrives then gives its slot and its tokens back. So neither side ever touches
+ * freed memory. */
+struct wg_model;
+struct wg_lane;
 struct wg_ticket {
     struct wg_mail mail;  /* deliver is set by the worker before the hold */
     struct wg_mail leave; /* likewise */
@@ -132,9 +135,15 @@ struct wg_ticket {
     char message[320];       /* "" = the reason's own */
     int retry_after;         /* whole seconds, 1 to 59; 0: none, and x-should-retry: false */
     bool waited_cold;        /* it met the model while it was not warm (for Server-Timing: "cold" or "busy") */
-    struct wg_list link;     /* control's queue */
+
+    /* control's alone */
+    struct wg_list link;     /* its place in its lane */
+    struct wg_lane *lane;    /* its tenant's lane in the queue; NULL: it does not wait */
+    struct wg_model *model;
     struct wg_timer deadline;
     bool returned;           /* control has posted `mail` */
+    void (*mail_home)(struct wg_mail *, void *); /* the worker's deliver, put back before the way home */
+    void (*leave_home)(struct wg_mail *, void *);
 };
 
 /* ---- the activator ---- */
@@ -147,11 +156,14 @@ struct wg_activator_env {
 
 /* Both loops must not run yet. NULL if the system refuses. */
 struct wg_activator *wg_activator_new(const struct wg_activator_env *env);
-/* When neither loop runs any more. */
+/* When neither loop runs any more. A ticket that is still lent goes home with SHUTTING_DOWN: its mailbox must be alive then. */
 struct wg_activator *wg_activator_free(struct wg_activator *activator);
 /* Before the first wg_activator_configure: every publication is posted to this mailbox with this deliver. */
 void wg_activator_subscribe(struct wg_activator *activator, struct wg_mailbox *mailbox,
                             void (*deliver)(struct wg_mail *mail, void *receiver));
+/* Any thread: when it returns, nothing more is published to this mailbox, so that it may be freed while control still runs (tickets and
+ * orders whose home it is must be back before). */
+void wg_activator_unsubscribe(struct wg_activator *activator, struct wg_mailbox *mailbox);
 
 /* Any thread; each posts a message to control. configure takes a reference of its own. */
 void wg_activator_configure(struct wg_activator *activator, struct wg_config *config);
@@ -165,14 +177,16 @@ void wg_activator_suspect(struct wg_activator *activator, uint32_t model_id, str
 void wg_activator_shut(struct wg_activator *activator);
 
 enum wg_command { WG_COMMAND_WAKE, WG_COMMAND_SLEEP };
-/* For the admin: wakes as a request would, or seals and sleeps once idle (404 by -ENOENT, busy by -EBUSY, static without hooks by
- * -EOPNOTSUPP). The answer comes as `mail` of this order to `home`. */
+/* For the admin. WAKE wakes as a request would, and does not mind a back-off. SLEEP seals and sleeps. ret_error: -ENOENT for an unknown model;
+ * for SLEEP also -EBUSY when something is held or in flight, -EOPNOTSUPP for a static target without hooks. 0 when it is begun or was so
+ * already. The answer comes at once as `mail` of this order to `home`. */
 struct wg_order {
     struct wg_mail mail; /* deliver is set by the asker, who frees it there */
     struct wg_mailbox *home;
     char *model;
     enum wg_command command;
     int ret_error; /* 0 or negative errno */
+    void (*mail_home)(struct wg_mail *, void *); /* the activator's, as in wg_ticket */
 };
 void wg_activator_order(struct wg_activator *activator, struct wg_order *order);
 
@@ -210,6 +224,8 @@ struct wg_status {
     struct wg_mailbox *home;
     struct wg_status_model *models;
     size_t n_models;
+    struct wg_activator *activator; /* its own, as is the next */
+    void (*mail_home)(struct wg_mail *, void *);
 };
 void wg_activator_status(struct wg_activator *activator, struct wg_status *status);
 void wg_status_clear(struct wg_status *status);
