@@ -20,6 +20,7 @@ struct wg_pool {
     uint32_t magic;
     size_t used, spare, max_spare; /* bytes, headers included */
     struct wg_block *free[CLASSES];
+    char scratch[64 * 1024];
 };
 
 static inline size_t block_bytes(const struct wg_block *block)
@@ -56,6 +57,12 @@ struct wg_pool *wg_pool_free(struct wg_pool *pool)
 size_t wg_pool_used(const struct wg_pool *pool)
 {
     return pool->used;
+}
+
+char *wg_pool_scratch(struct wg_pool *pool, size_t *ret_len)
+{
+    *ret_len = sizeof(pool->scratch);
+    return pool->scratch;
 }
 
 void wg_pool_trim(struct wg_pool *pool, size_t keep)

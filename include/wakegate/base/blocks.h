@@ -28,6 +28,8 @@ struct wg_pool *wg_pool_new(size_t max_spare);
 struct wg_pool *wg_pool_free(struct wg_pool *pool);
 /* Bytes handed out now, block headers included. */
 size_t wg_pool_used(const struct wg_pool *pool);
+/* The pool's one read buffer (64 KiB), for bytes that are used before the next call to it. */
+char *wg_pool_scratch(struct wg_pool *pool, size_t *ret_len);
 /* Gives spare blocks back to the system down to `keep` bytes. */
 void wg_pool_trim(struct wg_pool *pool, size_t keep);
 
