@@ -17,7 +17,7 @@ struct wg_loop;
 /* NULL if the system refuses. */
 struct wg_loop *wg_loop_new(void);
 struct wg_loop *wg_loop_free(struct wg_loop *loop);
-/* Runs turns until wg_loop_stop; then what is deferred and reaped is done once more. */
+/* Runs turns until wg_loop_stop; then what is deferred and reaped is done once more. It can be run again. */
 void wg_loop_run(struct wg_loop *loop);
 /* Any thread. */
 void wg_loop_stop(struct wg_loop *loop);

@@ -90,6 +90,7 @@ void wg_loop_run(struct wg_loop *loop)
         end_turn(loop);
     }
     end_turn(loop);
+    atomic_store_explicit(&loop->stop, false, memory_order_release);
 }
 
 void wg_loop_stop(struct wg_loop *loop)
