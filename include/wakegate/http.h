@@ -243,10 +243,10 @@ struct wg_back_pool *wg_back_pool_free(struct wg_back_pool *pool);
 /* Closes kept connections to this endpoint (it left). */
 void wg_back_pool_forget(struct wg_back_pool *pool, uint64_t endpoint_id);
 
-/* Never calls back from inside; errors come in the next turn. */
+/* Never calls back from inside: what fails at once is told at the end of the turn. */
 struct wg_back *wg_back_start(struct wg_back_pool *pool, const struct wg_back_request *request,
                               const struct wg_back_handler *handler, void *x);
-/* Back-pressure: stops and starts reading the answer. */
+/* Back-pressure: stops and starts reading the answer. Never calls back from inside. */
 void wg_back_pause(struct wg_back *back, bool paused);
 /* Closes the connection within this turn, so that the engine stops generating. No call comes after it. NULL-safe. */
 void wg_back_cancel(struct wg_back *back);
