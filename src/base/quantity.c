@@ -12,16 +12,12 @@ struct unit {
 
 /* Largest first: the first that divides a value gives its shortest form. */
 static const struct unit duration_units[] = {
-    {"d", 86400u * 1000000u},
-    {"h", 3600u * 1000000ull},
-    {"m", 60u * 1000000u},
-    {"s", 1000000u},
-    {"ms", 1000u},
+    {"d", UINT64_C(86400000000)}, {"h", UINT64_C(3600000000)}, {"m", 60000000}, {"s", 1000000}, {"ms", 1000},
 };
 static const struct unit size_units[] = {
-    {"Gi", 1024u * 1024u * 1024u},
-    {"Mi", 1024u * 1024u},
-    {"Ki", 1024u},
+    {"Gi", 1u << 30},
+    {"Mi", 1u << 20},
+    {"Ki", 1u << 10},
 };
 
 static const struct unit *find_unit(const struct unit *units, size_t n, struct wg_slice name)
