@@ -224,8 +224,7 @@ struct wg_status {
     struct wg_mailbox *home;
     struct wg_status_model *models;
     size_t n_models;
-    struct wg_activator *activator; /* its own, as is the next */
-    void (*mail_home)(struct wg_mail *, void *);
+    void (*mail_home)(struct wg_mail *, void *); /* the activator's, as in wg_ticket */
 };
 void wg_activator_status(struct wg_activator *activator, struct wg_status *status);
 void wg_status_clear(struct wg_status *status);
