@@ -7,17 +7,16 @@
 enum kind { STRING, NUMBER, INTEGER, FLAG };
 
 struct option {
-    const char *name;
-    enum kind kind;
+    const char *name, *help;
     size_t offset, size;
+    enum kind kind;
     bool live; /* may change while it runs */
-    const char *help;
 };
 
 #define ROW(name, kind, member, live, help)                                                                  \
     {                                                                                                        \
-        name, kind, offsetof(struct sim_options, member), sizeof(((struct sim_options *)0)->member), live,   \
-            help                                                                                             \
+        name, help, offsetof(struct sim_options, member), sizeof(((struct sim_options *)0)->member), kind,   \
+            live                                                                                             \
     }
 
 static const struct option table[] = {
