@@ -12,20 +12,20 @@ static void begin_value(struct json_out *json, const char *key)
         wg_buf_addf(json->buf, "\"%s\":", key);
 }
 
-void json_open(struct json_out *json, const char *key, char bracket)
+void json_out_open(struct json_out *json, const char *key, char bracket)
 {
     begin_value(json, key);
     wg_buf_add_char(json->buf, bracket);
     json->comma = false;
 }
 
-void json_close(struct json_out *json, char bracket)
+void json_out_close(struct json_out *json, char bracket)
 {
     wg_buf_add_char(json->buf, bracket);
     json->comma = true;
 }
 
-void json_text(struct json_out *json, const char *key, const char *text)
+void json_out_text(struct json_out *json, const char *key, const char *text)
 {
     begin_value(json, key);
     wg_buf_add_char(json->buf, '"');
@@ -33,34 +33,34 @@ void json_text(struct json_out *json, const char *key, const char *text)
     wg_buf_add_char(json->buf, '"');
 }
 
-void json_u64(struct json_out *json, const char *key, uint64_t value)
+void json_out_u64(struct json_out *json, const char *key, uint64_t value)
 {
     begin_value(json, key);
     wg_buf_add_u64(json->buf, value);
 }
 
-void json_i64(struct json_out *json, const char *key, int64_t value)
+void json_out_i64(struct json_out *json, const char *key, int64_t value)
 {
     begin_value(json, key);
     wg_buf_addf(json->buf, "%" PRId64, value);
 }
 
-void json_null(struct json_out *json, const char *key)
+void json_out_null(struct json_out *json, const char *key)
 {
     begin_value(json, key);
     wg_buf_add_str(json->buf, "null");
 }
 
-void json_bool(struct json_out *json, const char *key, bool value)
+void json_out_bool(struct json_out *json, const char *key, bool value)
 {
     begin_value(json, key);
     wg_buf_add_str(json->buf, value ? "true" : "false");
 }
 
-void json_seconds(struct json_out *json, const char *key, wg_usec t)
+void json_out_seconds(struct json_out *json, const char *key, wg_usec t)
 {
     if (t < 0) {
-        json_null(json, key);
+        json_out_null(json, key);
         return;
     }
     begin_value(json, key);

@@ -12,12 +12,12 @@ struct json_out {
 };
 
 /* `bracket` is '{' or '['; close takes the other half. */
-void json_open(struct json_out *json, const char *key, char bracket);
-void json_close(struct json_out *json, char bracket);
-void json_text(struct json_out *json, const char *key, const char *text);
-void json_u64(struct json_out *json, const char *key, uint64_t value);
-void json_i64(struct json_out *json, const char *key, int64_t value);
-void json_null(struct json_out *json, const char *key);
-void json_bool(struct json_out *json, const char *key, bool value);
+void json_out_open(struct json_out *json, const char *key, char bracket);
+void json_out_close(struct json_out *json, char bracket);
+void json_out_text(struct json_out *json, const char *key, const char *text);
+void json_out_u64(struct json_out *json, const char *key, uint64_t value);
+void json_out_i64(struct json_out *json, const char *key, int64_t value);
+void json_out_null(struct json_out *json, const char *key);
+void json_out_bool(struct json_out *json, const char *key, bool value);
 /* Seconds with three decimals; null when negative (unknown). */
-void json_seconds(struct json_out *json, const char *key, wg_usec t);
+void json_out_seconds(struct json_out *json, const char *key, wg_usec t);

@@ -30,13 +30,13 @@ void admin_refusal_json(const struct admin_refusal *refusal, const char *message
 {
     struct json_out json = {.buf = out};
 
-    json_open(&json, NULL, '{');
-    json_open(&json, "error", '{');
-    json_text(&json, "message", message ? message : refusal->message);
-    json_text(&json, "type", refusal->type);
-    json_null(&json, "param");
-    json_text(&json, "code", refusal->code);
-    json_close(&json, '}');
-    json_close(&json, '}');
+    json_out_open(&json, NULL, '{');
+    json_out_open(&json, "error", '{');
+    json_out_text(&json, "message", message ? message : refusal->message);
+    json_out_text(&json, "type", refusal->type);
+    json_out_null(&json, "param");
+    json_out_text(&json, "code", refusal->code);
+    json_out_close(&json, '}');
+    json_out_close(&json, '}');
     wg_buf_add_char(out, '\n');
 }

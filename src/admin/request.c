@@ -170,10 +170,10 @@ static void answer_order(struct admin_request *request)
 
     switch (request->order.ret_error) {
     case 0:
-        json_open(&json, NULL, '{');
-        json_text(&json, "model", request->model);
-        json_text(&json, "status", wake ? "waking" : "sleeping");
-        json_close(&json, '}');
+        json_out_open(&json, NULL, '{');
+        json_out_text(&json, "model", request->model);
+        json_out_text(&json, "status", wake ? "waking" : "sleeping");
+        json_out_close(&json, '}');
         wg_buf_add_char(&page, '\n');
         send_page(request, 202, "application/json", &page);
         break;
