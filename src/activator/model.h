@@ -1,5 +1,5 @@
-/* One model as control sees it. The state machine is in model.c, its waiting tickets in hold.c, what a reload
- * does to it in turnover.c. Control's thread. */
+/* One model as control sees it. The state machine is in model.c, what it reacts to in events.c, its waiting
+ * tickets in hold.c, what a reload does to it in turnover.c. Control's thread. */
 #pragma once
 
 #include "control.h"
@@ -79,17 +79,21 @@ void wg_model_changed(struct wg_model *model);
 void wg_model_publish(struct wg_model *model);
 /* Wakes unless it is warm or waking; during a turnover does nothing, the wake follows it. */
 void wg_model_wake(struct wg_model *model);
+/* Whatever state it is in, WARM included. */
+void wg_model_begin_wake(struct wg_model *model);
+/* The wake under way has reached a phase. */
+void wg_model_reach(struct wg_model *model, enum wg_phase phase, wg_usec at);
+/* The wake under way cannot succeed: all who wait are told why. */
+void wg_model_fail(struct wg_model *model, const char *why);
+/* An endpoint was proved at `at`, while none served. */
+void wg_model_become_warm(struct wg_model *model, wg_usec at);
+void wg_model_set_reason(struct wg_model *model, const char *why);
 /* Puts it to sleep, whatever is in use. */
 void wg_model_cool(struct wg_model *model);
 /* -EBUSY when something is held or in flight; -EOPNOTSUPP; 0: on its way, or so already. */
 WG_MUST_CHECK int wg_model_sleep(struct wg_model *model);
 /* Orders the agent to sleep, unless that is under way. */
 void wg_model_order_sleep(struct wg_model *model);
-/* A slot was given back while waiters were marked. */
-void wg_model_freed(struct wg_model *model);
-void wg_model_suspect(struct wg_model *model, const struct wg_endpoint *endpoint);
-/* An event of its agent; stale ones are ignored. */
-void wg_model_event(struct wg_model *model, const struct wg_agent_event *event);
 /* Options have changed: clocks follow. */
 void wg_model_reset_clocks(struct wg_model *model);
 /* What is expected to be left until it answers: 0 when it is warm, -1 when unknown or overdue. */
@@ -98,6 +102,14 @@ wg_usec wg_model_eta(const struct wg_model *model);
 void wg_model_tell_progress(const struct wg_model *model, struct wg_buf *out);
 /* The last phase that the wake has reached; -1: none. */
 int wg_model_phase(const struct wg_model *model);
+
+/* ---- events.c: what the world tells ---- */
+
+/* A slot was given back while waiters were marked. */
+void wg_model_freed(struct wg_model *model);
+void wg_model_suspect(struct wg_model *model, const struct wg_endpoint *endpoint);
+/* An event of its agent; stale ones are ignored. */
+void wg_model_event(struct wg_model *model, const struct wg_agent_event *event);
 
 /* ---- hold.c: its waiting tickets ---- */
 
