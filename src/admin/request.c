@@ -259,26 +259,20 @@ static void (*const pages[])(struct admin_request *request) = {
 
 /* ---- checks at the head ---- */
 
-static void take_credential(const struct wg_fields *fields, enum wg_token token, struct wg_slice *ret_value,
-                            bool *conflict)
+/* Empty if the field is absent; none of them comes twice, the front refuses that. */
+static struct wg_slice field_value(const struct wg_fields *fields, enum wg_token token)
 {
-    for (unsigned i = 0; i < fields->n; i++) {
-        const struct wg_field *field = &fields->items[i];
-        if (field->token != token)
-            continue;
-        if (ret_value->ptr && !wg_slice_eq(*ret_value, field->value))
-            *conflict = true;
-        *ret_value = field->value;
-    }
+    const struct wg_field *field = wg_fields_get(fields, token);
+    return field ? field->value : wg_slice(NULL, 0);
 }
 
 static bool has_key(const struct wg_config *config, const struct wg_fields *fields)
 {
-    struct wg_credentials credentials = {0};
-
-    take_credential(fields, WG_TOKEN_AUTHORIZATION, &credentials.authorization, &credentials.conflict);
-    take_credential(fields, WG_TOKEN_X_API_KEY, &credentials.x_api_key, &credentials.conflict);
-    take_credential(fields, WG_TOKEN_API_KEY, &credentials.api_key, &credentials.conflict);
+    const struct wg_credentials credentials = {
+        .authorization = field_value(fields, WG_TOKEN_AUTHORIZATION),
+        .x_api_key = field_value(fields, WG_TOKEN_X_API_KEY),
+        .api_key = field_value(fields, WG_TOKEN_API_KEY),
+    };
     return wg_keys_match(config->admin.keys, config->admin.n_keys, &credentials);
 }
 

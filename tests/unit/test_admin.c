@@ -383,8 +383,8 @@ static void keys_guard_orders(void **state)
     expect_code(ask(house, "POST /models/org/m/wake", "Authorization: Bearer other\r\n", ""), 401,
                 "invalid_api_key");
     expect_code(ask(house, "POST /models/none/wake", "", ""), 401, "invalid_api_key");
-    expect_code(ask(house, "POST /models/org/m/wake", "x-api-key: secret\r\nx-api-key: other\r\n", ""), 401,
-                "invalid_api_key");
+    expect_code(ask(house, "POST /models/org/m/wake", "x-api-key: secret\r\nx-api-key: secret\r\n", ""), 400,
+                "invalid_request");
     expect_status(ask(house, "POST /models/org/m/wake", "Authorization: Bearer secret\r\n", ""), 202);
     expect_status(ask(house, "POST /models/org/m/wake", "x-api-key: secret\r\n", ""), 202);
     expect_status(ask(house, "POST /models/org/m/wake", "api-key: secret\r\n", ""), 202);
