@@ -8,7 +8,8 @@
 /* ---- reading a JSON request body as it arrives (skim) ----
  * Constant memory whatever the body: no tree. Strict RFC 8259 syntax (UTF-8 checked, no BOM, nothing behind the value but white
  * space), nesting at most WG_SKIM_DEPTH, at most WG_SKIM_KEYS members at the top level, none of them twice (escapes
- * decoded before comparing), none twice in `stream_options` either. */
+ * decoded before comparing), none twice in `stream_options` either; such keys are at most 256 bytes long. Lone surrogates are
+ * let through but in `model`. A member of ours with a value of the wrong type is an error too; null is as absent. */
 enum { WG_SKIM_DEPTH = 200, WG_SKIM_KEYS = 256, WG_MODEL_NAME_MAX = 256 };
 
 struct wg_skim;
@@ -19,13 +20,14 @@ struct wg_skim_result {
     size_t model_len;
     uint64_t model_at, model_size; /* the place of the value in the body, quotes included */
     bool stream;                   /* "stream": true */
-    bool has_stream_options, include_usage;
+    bool has_stream_options; /* an object or null: who wants other options replaces it, a second key would be a duplicate */
+    bool include_usage;
     uint64_t stream_options_at, stream_options_size;
     uint64_t text_bytes;           /* contract, section 5: strings under messages, input, prompt, system, instructions, tools,
                                       documents, query, without media fields and data: URLs; as UTF-8 bytes after unescaping */
     uint64_t number_tokens;        /* numbers in a pre-tokenised prompt or input, one each */
     uint64_t media_parts;          /* image, audio or file parts */
-    uint64_t answer_cap;           /* max(max_tokens, max_completion_tokens, max_output_tokens) x max(n, best_of); 0: none named */
+    uint64_t answer_cap;           /* max(max_tokens, max_completion_tokens, max_output_tokens) x max(n, best_of), at most 2^53; 0: none named */
     uint64_t object_end;           /* place of the closing brace of the whole body */
     bool object_empty;             /* no member at all */
 };
@@ -54,7 +56,7 @@ WG_MUST_CHECK int wg_multipart_finish(struct wg_multipart *multipart);
 const struct wg_skim_result *wg_multipart_result(const struct wg_multipart *multipart);
 const char *wg_multipart_error(const struct wg_multipart *multipart);
 
-/* Tokens by the contract's formula, ceil(text / 4) + numbers + per_image x media + answer. */
+/* Tokens by the contract's formula, ceil(text / 4) + numbers + per_image x media + answer; at most 2^53. */
 uint64_t wg_tokens_estimate(const struct wg_skim_result *result, unsigned default_max_tokens, unsigned per_image,
                             bool answers /* false: embeddings, rerankers */);
 
@@ -92,5 +94,6 @@ enum wg_prompt_verdict {
     WG_PROMPT_ERROR_INSIDE, /* an `error` member, or an SSE error event */
     WG_PROMPT_NO_CHOICES    /* no choice or embedding in it; reasoning-only and empty text with a choice count as choices */
 };
-/* Judges the body of a 2xx. ret_text gets the text of the answer (content, reasoning, text of choices) for `expect`, or the error's. */
+/* Judges the body of a 2xx, JSON or SSE. ret_text (may be NULL) gets the text of the answer (reasoning, content, text of choices), as
+ * much as fits, for `expect`; or the error's. */
 enum wg_prompt_verdict wg_prompt_judge(enum wg_prompt_kind kind, struct wg_slice body, struct wg_buf *ret_text);

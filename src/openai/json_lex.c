@@ -11,12 +11,6 @@ static const struct {
     enum json_event event;
 } literals[] = {{"true", JSON_TRUE}, {"false", JSON_FALSE}, {"null", JSON_NULL}};
 
-void json_lex_set_state(struct json_lex *lex, enum json_state state)
-{
-    WG_ASSERT(lex->state != JSON_BROKEN);
-    lex->state = state;
-}
-
 enum json_event json_lex_fail(struct json_lex *lex, const char *format, ...)
 {
     if (lex->state == JSON_BROKEN)
@@ -37,14 +31,6 @@ static enum json_event unexpected(struct json_lex *lex, const char *wanted)
         return json_lex_fail(lex, "expected %s at byte %" PRIu64 ", found '%c'", wanted, json_lex_at(lex), c);
     return json_lex_fail(lex, "expected %s at byte %" PRIu64 ", found the byte 0x%02x", wanted,
                          json_lex_at(lex), c);
-}
-
-void json_token_begin(struct json_lex *lex)
-{
-    lex->token.at = json_lex_at(lex);
-    lex->token.len = 0;
-    lex->token.kept = 0;
-    lex->token.lone_surrogate = false;
 }
 
 static enum json_event open_container(struct json_lex *lex, bool array)
@@ -209,6 +195,8 @@ static enum json_event read_number(struct json_lex *lex)
     const unsigned char *start = lex->next;
     enum json_number number = lex->number;
     for (; lex->next < lex->end; lex->next++) {
+        if (number == JSON_NUM_WHOLE && *lex->next >= '0' && *lex->next <= '9')
+            continue;
         enum json_number after = number_after(number, *lex->next);
         if (after == JSON_NUM_BAD)
             return json_lex_fail(lex, "malformed number at byte %" PRIu64, lex->token.at);

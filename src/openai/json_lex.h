@@ -106,9 +106,31 @@ static inline struct wg_slice json_token_text(const struct json_token *token)
     return wg_slice(token->text, token->kept);
 }
 
+static inline void json_lex_set_state(struct json_lex *lex, enum json_state state)
+{
+    WG_ASSERT(lex->state != JSON_BROKEN);
+    lex->state = state;
+}
+
+static inline void json_token_begin(struct json_lex *lex)
+{
+    lex->token.at = json_lex_at(lex);
+    lex->token.len = 0;
+    lex->token.kept = 0;
+    lex->token.lone_surrogate = false;
+}
+
+static inline void json_token_add(struct json_token *token, const void *text, size_t len)
+{
+    size_t room = sizeof(token->text) - token->kept;
+    token->len += len;
+    if (room == 0 || len == 0)
+        return;
+    size_t keep = WG_MIN(len, room);
+    memcpy(token->text + token->kept, text, keep);
+    token->kept += keep;
+}
+
 /* json_string.c: reads on in the states IN_STRING, IN_ESCAPE and IN_HEX. JSON_MORE: go on by the state. */
 void json_string_begin(struct json_lex *lex, bool is_key);
 enum json_event json_string_read(struct json_lex *lex);
-void json_token_begin(struct json_lex *lex);
-void json_token_add(struct json_token *token, const void *text, size_t len);
-void json_lex_set_state(struct json_lex *lex, enum json_state state);

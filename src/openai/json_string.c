@@ -54,15 +54,6 @@ static const unsigned char *skip_plain(const unsigned char *p, const unsigned ch
     return p;
 }
 
-void json_token_add(struct json_token *token, const void *text, size_t len)
-{
-    size_t room = sizeof(token->text) - token->kept;
-    size_t keep = WG_MIN(len, room);
-    memcpy(token->text + token->kept, text, keep);
-    token->kept += keep;
-    token->len += len;
-}
-
 static void add_code(struct json_lex *lex, uint32_t code)
 {
     char out[4];

@@ -31,43 +31,51 @@ enum member {
     MEMBER_INCLUDE_USAGE /* of stream_options */
 };
 
+#define NAME(text)                                                                                           \
+    {                                                                                                        \
+        "" text, sizeof(text) - 1                                                                            \
+    }
+
 struct name {
-    const char *text;
+    struct wg_slice text;
     int meaning;
 };
 
 static const struct name top_names[] = {
-    {"model", ROLE_MODEL},
-    {"stream", ROLE_STREAM},
-    {"stream_options", ROLE_STREAM_OPTIONS},
-    {"max_tokens", ROLE_CAP},
-    {"max_completion_tokens", ROLE_CAP},
-    {"max_output_tokens", ROLE_CAP},
-    {"n", ROLE_COPIES},
-    {"best_of", ROLE_COPIES},
-    {"messages", ROLE_TEXT},
-    {"system", ROLE_TEXT},
-    {"instructions", ROLE_TEXT},
-    {"documents", ROLE_TEXT},
-    {"query", ROLE_TEXT},
-    {"prompt", ROLE_TOKENS},
-    {"input", ROLE_TOKENS},
-    {"tools", ROLE_TOOLS},
+    {NAME("model"), ROLE_MODEL},
+    {NAME("stream"), ROLE_STREAM},
+    {NAME("stream_options"), ROLE_STREAM_OPTIONS},
+    {NAME("max_tokens"), ROLE_CAP},
+    {NAME("max_completion_tokens"), ROLE_CAP},
+    {NAME("max_output_tokens"), ROLE_CAP},
+    {NAME("n"), ROLE_COPIES},
+    {NAME("best_of"), ROLE_COPIES},
+    {NAME("messages"), ROLE_TEXT},
+    {NAME("system"), ROLE_TEXT},
+    {NAME("instructions"), ROLE_TEXT},
+    {NAME("documents"), ROLE_TEXT},
+    {NAME("query"), ROLE_TEXT},
+    {NAME("prompt"), ROLE_TOKENS},
+    {NAME("input"), ROLE_TOKENS},
+    {NAME("tools"), ROLE_TOOLS},
 };
 
 static const struct name part_names[] = {
-    {"type", MEMBER_TYPE},         {"url", MEMBER_MEDIA},       {"data", MEMBER_MEDIA},
-    {"image", MEMBER_MEDIA},       {"image_url", MEMBER_MEDIA}, {"image_data", MEMBER_MEDIA},
-    {"audio", MEMBER_MEDIA},       {"audio_url", MEMBER_MEDIA}, {"audio_data", MEMBER_MEDIA},
-    {"input_audio", MEMBER_MEDIA}, {"video", MEMBER_MEDIA},     {"video_url", MEMBER_MEDIA},
-    {"file_data", MEMBER_MEDIA},   {"file_url", MEMBER_MEDIA},  {"file_id", MEMBER_MEDIA},
-    {"b64_json", MEMBER_MEDIA},
+    {NAME("type"), MEMBER_TYPE},        {NAME("url"), MEMBER_MEDIA},
+    {NAME("data"), MEMBER_MEDIA},       {NAME("image"), MEMBER_MEDIA},
+    {NAME("image_url"), MEMBER_MEDIA},  {NAME("image_data"), MEMBER_MEDIA},
+    {NAME("audio"), MEMBER_MEDIA},      {NAME("audio_url"), MEMBER_MEDIA},
+    {NAME("audio_data"), MEMBER_MEDIA}, {NAME("input_audio"), MEMBER_MEDIA},
+    {NAME("video"), MEMBER_MEDIA},      {NAME("video_url"), MEMBER_MEDIA},
+    {NAME("file_data"), MEMBER_MEDIA},  {NAME("file_url"), MEMBER_MEDIA},
+    {NAME("file_id"), MEMBER_MEDIA},    {NAME("b64_json"), MEMBER_MEDIA},
 };
 
 /* Values of a content part's `type` that are counted as one media part. */
 static const struct name media_types[] = {
-    {"image", 1}, {"image_url", 1}, {"input_image", 1}, {"audio", 1}, {"audio_url", 1},  {"input_audio", 1},
-    {"video", 1}, {"video_url", 1}, {"input_video", 1}, {"file", 1},  {"input_file", 1}, {"document", 1},
+    {NAME("image"), 1},       {NAME("image_url"), 1},   {NAME("input_image"), 1}, {NAME("audio"), 1},
+    {NAME("audio_url"), 1},   {NAME("input_audio"), 1}, {NAME("video"), 1},       {NAME("video_url"), 1},
+    {NAME("input_video"), 1}, {NAME("file"), 1},        {NAME("input_file"), 1},  {NAME("document"), 1},
 };
 
 struct key_set {
@@ -117,7 +125,7 @@ static int meaning_of(const struct name *names, size_t count, const struct json_
         return 0;
     struct wg_slice text = json_token_text(token);
     for (size_t i = 0; i < count; i++)
-        if (wg_slice_eq(text, wg_slice_str(names[i].text)))
+        if (wg_slice_eq(text, names[i].text))
             return names[i].meaning;
     return 0;
 }

@@ -1,0 +1,5 @@
+wakegate_unit_test(test_skim DEPS openai base PkgConfig::JANSSON)
+wakegate_unit_test(test_skim_hostile DEPS openai base)
+wakegate_unit_test(test_multipart DEPS openai base)
+wakegate_unit_test(test_openai_answer DEPS openai base PkgConfig::JANSSON)
+wakegate_unit_test(test_prompt DEPS openai base PkgConfig::JANSSON)
