@@ -27,28 +27,34 @@ struct admin_request {
     bool refused;
     struct admin_refusal refusal; /* found at the head */
     size_t body_len;
-    struct wg_deferred turn_end; /* leaves the front's callback before it answers */
+    struct wg_deferred turn_end; /* leaves the front's callback before it answers, and before it is freed */
     struct wg_status status;     /* one of the two is lent to control */
     struct wg_order order;
 };
 
 /* ---- life ---- */
 
-static void request_destroy(struct admin_request *request)
+/* Needs no server any more: it is in no list of it. */
+static void run_free(struct wg_deferred *deferred)
 {
-    wg_deferred_cancel(&request->turn_end);
-    wg_list_remove(&request->link);
+    struct admin_request *request = WG_CONTAINER_OF(deferred, struct admin_request, turn_end);
+
     wg_status_clear(&request->status);
     free(request->model);
+    request->magic = 0;
     free(request);
 }
 
-/* Its last user is always the one that called: nobody looks at it after this. */
+/* The last one leaves it to the end of the turn. */
 static void request_unref(struct admin_request *request)
 {
     WG_ASSERT(request->refs > 0);
-    if (--request->refs == 0)
-        request_destroy(request);
+    if (--request->refs > 0)
+        return;
+    wg_list_remove(&request->link);
+    wg_deferred_cancel(&request->turn_end);
+    wg_deferred_init(&request->turn_end, run_free);
+    wg_loop_reap(request->admin->loop, &request->turn_end);
 }
 
 void admin_requests_free(struct wg_admin *admin)
@@ -56,7 +62,8 @@ void admin_requests_free(struct wg_admin *admin)
     while (!wg_list_empty(&admin->requests)) {
         struct admin_request *request =
             WG_LIST_ENTRY(wg_list_first(&admin->requests), struct admin_request, link);
-        request_destroy(request);
+        request->refs = 1; /* what it was lent to has ended */
+        request_unref(request);
     }
 }
 
