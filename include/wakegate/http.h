@@ -248,5 +248,7 @@ struct wg_back *wg_back_start(struct wg_back_pool *pool, const struct wg_back_re
                               const struct wg_back_handler *handler, void *x);
 /* Back-pressure: stops and starts reading the answer. Never calls back from inside. */
 void wg_back_pause(struct wg_back *back, bool paused);
+/* True once every byte of the request is with the kernel: then the body is no longer looked at and may be freed. */
+bool wg_back_sent(const struct wg_back *back);
 /* Closes the connection within this turn, so that the engine stops generating. No call comes after it. NULL-safe. */
 void wg_back_cancel(struct wg_back *back);

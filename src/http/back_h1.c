@@ -116,6 +116,7 @@ static void send_more(struct wg_back *back)
         struct iovec iov[IOV_A_TURN];
         const int n = gather(back, iov);
         if (n == 0) {
+            back->body = (struct wg_cursor){0};
             wg_conn_want_write(conn, false);
             return;
         }
@@ -400,6 +401,11 @@ void wg_back_pause(struct wg_back *back, bool paused)
         wg_conn_want_read(back->link->conn, !paused);
     if (!paused && back->in.len > 0)
         wg_loop_defer(back_pool_loop(back->pool), &back->step);
+}
+
+bool wg_back_sent(const struct wg_back *back)
+{
+    return back->written && back->head.len == 0 && back->body.block == NULL;
 }
 
 void wg_back_cancel(struct wg_back *back)

@@ -164,7 +164,7 @@ static void step(struct wg_h1_chunked *chunked, char c)
     case CHUNK_DATA:
     case CHUNK_DONE:
     case CHUNK_FAILED:
-        WG_ASSERT(!"no single bytes are read here");
+        WG_ASSERT(false); /* no single bytes are read in these */
     }
 }
 

@@ -1,0 +1,63 @@
+/* `wakegate serve`: the parts of a running instance, and who starts, reloads and ends them. All of it is the
+ * main thread's, which runs the service loop. */
+#pragma once
+
+#include <event2/event.h>
+
+#include "wakegate/admin.h"
+#include "wakegate/proxy.h"
+
+enum shutdown_phase {
+    SHUTDOWN_NOT,    /* serving */
+    SHUTDOWN_DELAY,  /* not ready any more, still accepting: load balancers are to notice */
+    SHUTDOWN_DRAIN,  /* nothing new; what is held or runs is finished */
+    SHUTDOWN_REFUSE, /* the grace is over: what is held is refused, streams are about to be cut */
+    SHUTDOWN_LINGER, /* nothing runs; the last bytes are on their way */
+    SHUTDOWN_DONE,   /* the loop ends */
+};
+
+struct server {
+    const char *path; /* of the configuration */
+    struct wg_config *config;
+    atomic_bool ready;
+    int *listen_fds;
+    size_t n_listen_fds;
+    int admin_fd;
+
+    struct wg_loop *service, *control;
+    struct wg_keeper *keeper;
+    struct wg_fetch *fetch;
+    struct wg_activator *activator;
+    struct wg_thread *control_thread;
+    struct wg_proxy *proxy;
+    struct wg_admin *admin;
+    struct event *signals[5];
+
+    /* reload.c */
+    struct wg_timer look; /* at the file, twice a second */
+    struct wg_config_stamp {
+        uint64_t device, inode, size;
+        wg_usec modified;
+    } loaded, seen;
+
+    /* shutdown.c */
+    enum shutdown_phase phase;
+    wg_usec phase_ends;
+    struct wg_timer tick;
+};
+
+/* The whole life of an instance; the exit code. */
+int serve(const char *path);
+
+void reload_init(struct server *server);
+/* Reads the file and takes it over if it validates; says what happened in the log and counts it. */
+void reload_now(struct server *server);
+void reload_stop(struct server *server);
+
+void shutdown_init(struct server *server);
+/* The first signal begins, the second exits at once. */
+void shutdown_signal(struct server *server, const char *name);
+
+/* files.c: descriptors. True if limits.maxConnections fits (RLIMIT_NOFILE is raised with `raise`); else
+ * *ret_fits says how many would. */
+bool files_fit(const struct wg_config *config, bool raise, uint64_t *ret_fits);
