@@ -215,11 +215,10 @@ static void what_is_ambiguous_is_refused(void **state)
 struct taken {
     struct wg_slice head;
     const char *method, *target, *path, *query, *authority;
-    enum wg_body_kind body;
     uint64_t length;
-    unsigned version;
+    enum wg_body_kind body;
+    unsigned version, fields;
     bool close, expect;
-    unsigned fields;
 };
 
 static const struct taken taken[] = {
