@@ -89,7 +89,7 @@ static void listener_accepted(void *arg, int fd, const struct sockaddr_storage *
 
 static bool is_loopback(int fd)
 {
-    struct sockaddr_storage sa;
+    struct sockaddr_storage sa = {0};
     socklen_t len = sizeof(sa);
 
     if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
