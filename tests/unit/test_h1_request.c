@@ -551,6 +551,16 @@ static void the_end_of_a_head_is_found(void **state)
         assert_int_equal(h1_head_end_any_way(rows[i].data), rows[i].end);
 }
 
+static void nothing_new_is_no_end(void **state)
+{
+    (void)state;
+    size_t scanned = 0;
+    assert_int_equal(wg_h1_head_end("GET", 3, &scanned), 0);
+    assert_int_equal(scanned, 3);
+    assert_int_equal(wg_h1_head_end("GET", 3, &scanned), 0);
+    assert_int_equal(scanned, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +572,7 @@ int main(void)
         cmocka_unit_test(one_wrong_byte_never_gets_through),
         cmocka_unit_test(cut_heads_are_refused),
         cmocka_unit_test(the_end_of_a_head_is_found),
+        cmocka_unit_test(nothing_new_is_no_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
