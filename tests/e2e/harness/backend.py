@@ -56,7 +56,7 @@ class Seen:
     def probe(self):
         try:
             body = json.loads(self.body)
-            return body["messages"][0]["content"] == "Hi" and body["max_tokens"] == 1
+            return body["messages"][0]["content"] == "Hi"
         except (ValueError, KeyError, IndexError, TypeError):
             return False
 
@@ -148,7 +148,7 @@ class Backend:
     """handler(peer, request) is called for each request that is not the probe; it answers, and returns True to keep
     the connection. Probes get a good answer from probe_answer."""
 
-    def __init__(self, handler=None, probe_answer=None, port=None):
+    def __init__(self, handler=None, probe_answer=None, port=None, deaf=0):
         self.handler = handler or (lambda peer, request: peer.send(answer()))
         self.probe_answer = probe_answer or (lambda peer, request: peer.send(answer()))
         self.port = port or proc.free_port()
@@ -160,11 +160,34 @@ class Backend:
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(("127.0.0.1", self.port))
-        self.listener.listen(1024)
-        threading.Thread(target=self._accept, daemon=True).start()
+        if deaf:
+            self._be_deaf(deaf)
+        else:
+            self.listener.listen(1024)
+            threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self):
         return f"http://127.0.0.1:{self.port}"
+
+    def _be_deaf(self, seconds):
+        """A full accept queue: the kernel drops every SYN that comes, as a filter would, for that long."""
+        self.listener.listen(0)
+        stuffing = []
+        for _ in range(4):
+            s = socket.socket()
+            s.setblocking(False)
+            s.connect_ex(("127.0.0.1", self.port))
+            stuffing.append(s)
+
+        def hear():
+            for s in stuffing:
+                s.close()
+            self.listener.listen(1024)
+            self._accept()
+
+        timer = threading.Timer(seconds, hear)
+        timer.daemon = True
+        timer.start()
 
     def _accept(self):
         while True:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 import threading
 import time
 
@@ -53,7 +54,7 @@ class Visitor(asyncio.Protocol):
         return (self.response.ended or time.monotonic()) - self.began
 
 
-async def _visit(port, data, delay, timeout, leave):
+async def _visit(port, data, delay, timeout, leave, reset):
     loop = asyncio.get_running_loop()
     if delay:
         await asyncio.sleep(delay)
@@ -64,20 +65,24 @@ async def _visit(port, data, delay, timeout, leave):
     except (asyncio.TimeoutError, OSError) as error:
         visitor.error = visitor.error or error
         if visitor.transport:
-            if leave == "rst":
-                visitor.transport.abort()
-            visitor.transport.close()
+            if reset:
+                sock = visitor.transport.get_extra_info("socket")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            visitor.transport.abort()
     return visitor
 
 
 async def _crowd(port, requests, delays, timeout, leave):
-    visits = [_visit(port, data, delay, timeout, leave) for data, delay in zip(requests, delays)]
+    visits = [
+        _visit(port, data, delay, timeout, leave, reset=i % 2 == 1)
+        for i, (data, delay) in enumerate(zip(requests, delays))
+    ]
     return await asyncio.gather(*visits)
 
 
 def crowd(port, requests, delays=None, timeout=60, leave=None):
     """Sends each of `requests` on a connection of its own (after its delay) and waits for all. `leave`: seconds after
-    which a client gives up."""
+    which a client gives up, every other one with a reset."""
     delays = delays or [0] * len(requests)
     return asyncio.run(_crowd(port, requests, delays, timeout, leave))
 

@@ -1,7 +1,5 @@
 """modelsim: as a server of its own, and its control pages wherever it runs."""
 
-import json
-
 from . import proc
 from .http1 import call
 
@@ -48,15 +46,8 @@ class Sim:
 
 
 def is_probe(record):
-    """Wakegate's own default probe, or a page that is no prompt."""
-    if record["method"] != "POST":
-        return True
-    try:
-        body = json.loads(record["body"])
-    except ValueError:
-        return False
-    said = record["prompt"] or ""
-    return said == "Hi" and body.get("max_tokens", 1) == 1
+    """Wakegate's own probe, or a page that is no prompt."""
+    return record["method"] != "POST" or record["prompt"] == "Hi" or record["path"] in ("/sleep", "/wake_up")
 
 
 class SimServer(Sim):
