@@ -86,8 +86,8 @@ void wg_loop_run(struct wg_loop *loop)
 {
     end_turn(loop); /* what was deferred before there was a turn */
     while (!atomic_load_explicit(&loop->stop, memory_order_acquire)) {
-        if (event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY) < 0)
-            WG_ASSERT(!"event_base_loop failed");
+        const int result = event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY);
+        WG_ASSERT(result >= 0);
         end_turn(loop);
     }
     end_turn(loop);

@@ -1,0 +1,3 @@
+wakegate_unit_test(test_timer DEPS event base)
+wakegate_unit_test(test_mailbox DEPS event base)
+wakegate_unit_test(test_conn DEPS event base)
