@@ -134,7 +134,8 @@ struct wg_ticket {
     enum wg_reason reason;
     char message[320];       /* "" = the reason's own */
     int retry_after;         /* whole seconds, 1 to 59; 0: none, and x-should-retry: false */
-    bool waited_cold;        /* it met the model while it was not warm (for Server-Timing: "cold" or "busy") */
+    bool waited_cold;        /* it met the model while it was not warm (for Server-Timing: "cold" or "busy"). For one that comes `again`
+                                the worker sets it to what it was: who waited for a cold model keeps that clock */
 
     /* control's alone */
     struct wg_list link;     /* its place in its lane */

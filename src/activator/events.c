@@ -72,13 +72,17 @@ static void count_crash(struct wg_model *model)
     model->not_before = wg_usec_add(now, WG_MIN(wait, model->spec->wake.max_backoff));
 }
 
+static size_t coming(const struct wg_model *model)
+{
+    return model->records.count[WG_RECORD_PROVING] + model->records.count[WG_RECORD_SUSPECT];
+}
+
 /* WARM without an endpoint that serves. */
 static void lost_last(struct wg_model *model)
 {
-    const size_t coming = model->records.count[WG_RECORD_PROVING] + model->records.count[WG_RECORD_SUSPECT];
     if (model->turnover != WG_TURNOVER_NONE) {
         wg_turnover_begin(model);
-    } else if (!model->agent.wakes || coming > 0) {
+    } else if (!model->agent.wakes || coming(model) > 0) {
         wg_model_begin_wake(model);
     } else {
         count_crash(model);
@@ -99,8 +103,14 @@ static void on_lost(struct wg_model *model, const struct wg_agent_event *event)
     wg_record_set_state(&model->records, record, WG_RECORD_LEAVING, 0);
     wg_records_sweep(&model->records);
     wg_model_changed(model);
-    if (model->state == WG_MODEL_WARM && model->records.count[WG_RECORD_SERVING] == 0)
+    if (model->records.count[WG_RECORD_SERVING] > 0)
+        return;
+    /* A wake that is ordered anew brings up another one; the one under way has lost all it had. */
+    if (model->state == WG_MODEL_WARM)
         lost_last(model);
+    else if (model->state == WG_MODEL_WAKING && model->agent.wakes && coming(model) == 0 &&
+             event->epoch == model->agent.epoch)
+        wg_model_fail(model, event->text);
 }
 
 void wg_model_suspect(struct wg_model *model, const struct wg_endpoint *endpoint)

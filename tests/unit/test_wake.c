@@ -1,0 +1,422 @@
+/* A model's states: wakes that succeed, fail and come late, idling out and arrivals in the middle of it,
+ * crashes, endpoints that are set aside, orders and status. */
+#include <errno.h>
+
+#include "activator_bench.h"
+
+#define MODEL(more)                                                                                          \
+    "models:\n"                                                                                              \
+    "  - name: qwen\n"                                                                                       \
+    "    target: { static: { endpoints: ['http://127.0.0.1:PORT'],\n"                                        \
+    "              wake: { url: 'http://127.0.0.1:PORT/wake' }, sleep: { url: "                              \
+    "'http://127.0.0.1:PORT/sleep' } } }\n" more
+#define NO_HOOKS(more)                                                                                       \
+    "models:\n"                                                                                              \
+    "  - name: qwen\n"                                                                                       \
+    "    target: { static: { endpoints: ['http://127.0.0.1:PORT'] } }\n" more
+
+static struct bench bench;
+static struct wg_keeper_seat
+    *seat; /* forked before there was a thread; the first test that needs it takes it */
+
+static int setup(void **state)
+{
+    (void)state;
+    bench_start(&bench);
+    return 0;
+}
+
+static int setup_keeper(void **state)
+{
+    (void)state;
+    bench_start_keeper(&bench, seat);
+    seat = NULL;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    bench_stop(&bench);
+    return 0;
+}
+
+/* ---- waking ---- */
+
+static void a_wake_is_measured(void **state)
+{
+    (void)state;
+    bench_configure(&bench, MODEL(""));
+    const uint64_t ok = wg_metrics_model("qwen")->wakes[WG_WAKE_OK];
+    bench_serve_one(&bench);
+    bench_await_state(&bench, WG_MODEL_WARM);
+    assert_int_equal(wg_metrics_model("qwen")->wakes[WG_WAKE_OK], ok + 1);
+    assert_int_equal(wg_metrics_model("qwen")->state, WG_MODEL_WARM);
+    assert_true(bench.views[0]->expected_start > 0);
+    struct wg_status *status = bench_status(&bench);
+    assert_int_equal(status->n_models, 1);
+    const struct wg_status_model *model = &status->models[0];
+    assert_string_equal(model->name, "qwen");
+    assert_int_equal(model->state, WG_MODEL_WARM);
+    assert_int_equal(model->n_endpoints, 1);
+    assert_string_equal(model->endpoints[0].state, "serving");
+    assert_int_equal(model->n_starts, 1);
+    assert_true(model->starts[0].ok);
+    assert_true(model->starts[0].phase[WG_PHASE_LISTENING] >= 0);
+    assert_true(model->starts[0].phase[WG_PHASE_ANSWERING] >= model->starts[0].phase[WG_PHASE_LISTENING]);
+    assert_int_equal(model->starts[0].phase[WG_PHASE_PATCHED], -1);
+    assert_true(model->starts[0].wall_began > 0);
+    wg_status_clear(status);
+}
+
+static void a_preloaded_model_wakes_by_itself(void **state)
+{
+    (void)state;
+    bench_configure(&bench, MODEL("    preload: true\n"));
+    bench_await_state(&bench, WG_MODEL_WARM);
+    assert_int_equal(model_counts->wakes, 1);
+}
+
+static void what_has_no_hooks_is_proved_from_the_start(void **state)
+{
+    (void)state;
+    bench.server.seen->script = MODEL_LOADING;
+    bench_configure(&bench, NO_HOOKS("    idle: { timeout: 10ms }\n"));
+    assert_int_equal(bench.views[0]->state, WG_MODEL_WAKING);
+    bench.server.seen->script = MODEL_READY;
+    bench_await_state(&bench, WG_MODEL_WARM);
+    assert_int_equal(bench_order(&bench, "qwen", WG_COMMAND_SLEEP), -EOPNOTSUPP);
+    assert_int_equal(bench_order(&bench, "qwen", WG_COMMAND_WAKE), 0);
+    bench_serve_one(&bench);
+    assert_int_equal(bench.views[0]->state, WG_MODEL_WARM);
+}
+
+/* ---- failing ---- */
+
+static void a_wake_that_proves_nothing_times_out_and_may_come_late(void **state)
+{
+    (void)state;
+    bench.server.seen->script = MODEL_LOADING;
+    bench_configure(&bench, MODEL("    wake: { timeout: 200ms, backoff: 1h, maxBackoff: 1h }\n"));
+    const uint64_t timeouts = wg_metrics_model("qwen")->wakes[WG_WAKE_TIMEOUT];
+    struct request waits, comes, late;
+    bench_request(&bench, &waits);
+    bench_expect_refusal(&bench, &waits, WG_REASON_MODEL_WAKE_TIMEOUT);
+    assert_non_null(strstr(waits.ticket.message, "Loading model"));
+    bench_await_state(&bench, WG_MODEL_FAILED);
+    assert_int_equal(wg_metrics_model("qwen")->wakes[WG_WAKE_TIMEOUT], timeouts + 1);
+    bench_request(&bench, &comes);
+    bench_expect_refusal(&bench, &comes, WG_REASON_MODEL_WAKE_FAILED);
+    assert_int_equal(comes.ticket.retry_after, 0);
+    struct wg_status *status = bench_status(&bench);
+    assert_true(status->models[0].back_off > 0);
+    assert_false(status->models[0].starts[0].ok);
+    assert_string_equal(status->models[0].reason, "the probe got 503: Loading model");
+    wg_status_clear(status);
+    bench.server.seen->script = MODEL_READY;
+    bench_await_state(&bench, WG_MODEL_WARM);
+    bench_request(&bench, &late);
+    bench_expect_dispatch(&bench, &late);
+    bench_finish(&bench, &late);
+    assert_int_equal(model_counts->wakes, 1);
+}
+
+static void a_failed_wake_tells_why_and_is_tried_again_after_its_back_off(void **state)
+{
+    (void)state;
+    model_counts->wake_fails = 1;
+    bench_configure(&bench, MODEL("    wake: { backoff: 50ms, maxBackoff: 50ms }\n"));
+    struct request first;
+    bench_request(&bench, &first);
+    bench_expect_refusal(&bench, &first, WG_REASON_MODEL_WAKE_FAILED);
+    assert_non_null(strstr(first.ticket.message, "qwen could not be started:"));
+    assert_non_null(strstr(first.ticket.message, "404"));
+    assert_int_equal(first.ticket.retry_after, 0);
+    model_counts->wake_fails = 0;
+    for (;;) {
+        struct request again;
+        bench_request(&bench, &again);
+        bench_await(&bench, &again);
+        if (again.ticket.verdict == WG_VERDICT_DISPATCH) {
+            bench_finish(&bench, &again);
+            break;
+        }
+        assert_int_equal(again.ticket.reason, WG_REASON_MODEL_WAKE_FAILED);
+    }
+    assert_true(wg_clock_monotonic() - first.ticket.arrived >= 50 * WG_USEC_PER_MSEC);
+}
+
+static void a_steady_refusal_fails_the_wake(void **state)
+{
+    (void)state;
+    bench.server.seen->script = MODEL_NOT_FOUND;
+    bench_configure(&bench, MODEL(""));
+    struct request request;
+    bench_request(&bench, &request);
+    bench_expect_refusal(&bench, &request, WG_REASON_MODEL_WAKE_FAILED);
+    assert_non_null(strstr(request.ticket.message, "the probe got 404: no such route"));
+    assert_true(wg_clock_monotonic() - request.ticket.arrived >= 3 * WG_USEC_PER_SEC);
+}
+
+static void a_failed_model_goes_back_to_sleep(void **state)
+{
+    (void)state;
+    bench.server.seen->script = MODEL_LOADING;
+    bench_configure(&bench,
+                    MODEL("    wake: { timeout: 100ms, backoff: 10ms }\n    idle: { timeout: 100ms }\n"));
+    struct request request;
+    bench_request(&bench, &request);
+    bench_expect_refusal(&bench, &request, WG_REASON_MODEL_WAKE_TIMEOUT);
+    bench_await_state(&bench, WG_MODEL_FAILED);
+    bench_await_state(&bench, WG_MODEL_COLD);
+    assert_int_equal(model_counts->sleeps, 1);
+}
+
+static void orders_do_not_mind_a_back_off(void **state)
+{
+    (void)state;
+    model_counts->wake_fails = 1;
+    bench_configure(&bench, MODEL("    wake: { backoff: 1h, maxBackoff: 1h }\n"));
+    assert_int_equal(bench_order(&bench, "qwen", WG_COMMAND_WAKE), 0);
+    bench_await_state(&bench, WG_MODEL_FAILED);
+    model_counts->wake_fails = 0;
+    assert_int_equal(bench_order(&bench, "qwen", WG_COMMAND_WAKE), 0);
+    bench_await_state(&bench, WG_MODEL_WARM);
+    assert_int_equal(bench_order(&bench, "nobody", WG_COMMAND_WAKE), -ENOENT);
+}
+
+/* ---- idling ---- */
+
+static void an_idle_model_sleeps(void **state)
+{
+    (void)state;
+    bench_configure(&bench, MODEL("    idle: { timeout: 150ms }\n"));
+    struct request request;
+    bench_request(&bench, &request);
+    bench_expect_dispatch(&bench, &request);
+    usleep(400 * 1000); /* longer than the idle time: a request under way is not idleness */
+    bench_settle(&bench);
+    assert_int_equal(bench.states_seen[WG_MODEL_COOLING], 0);
+    const wg_usec ended = wg_clock_monotonic();
+    bench_finish(&bench, &request);
+    bench_await_state(&bench, WG_MODEL_COLD);
+    assert_true(wg_clock_monotonic() - ended >= 150 * WG_USEC_PER_MSEC);
+    assert_int_equal(model_counts->sleeps, 1);
+    assert_int_equal(bench.views[0]->n_endpoints, 0);
+}
+
+static void an_arrival_during_the_sleep_wakes_again(void **state)
+{
+    (void)state;
+    model_counts->sleep_msec = 300;
+    bench_configure(&bench, MODEL("    idle: { timeout: 20ms }\n"));
+    bench_serve_one(&bench);
+    bench_await_state(&bench, WG_MODEL_COOLING);
+    struct request request;
+    bench_request(&bench, &request);
+    bench_expect_dispatch(&bench, &request);
+    assert_true(request.ticket.waited_cold);
+    assert_int_equal(model_counts->sleeps, 1);
+    assert_int_equal(model_counts->wakes, 2);
+    bench_finish(&bench, &request);
+}
+
+/* Arrivals before, at and after the seal, by the view and by tickets: each is served. */
+static void arrivals_around_the_seal_are_all_served(void **state)
+{
+    (void)state;
+    bench_configure(&bench, MODEL("    idle: { timeout: 20ms }\n"));
+    for (int i = 0; i < 60; i++) {
+        struct wg_endpoint *endpoint = bench.views[0]->n_endpoints > 0 ? wg_view_take(bench.views[0]) : NULL;
+        if (endpoint) {
+            assert_false(wg_slots_sealed(&endpoint->slots));
+            bench_release(&bench, endpoint, 0, true);
+        } else {
+            bench_serve_one(&bench);
+        }
+        usleep((useconds_t)(18000 + i % 12 * 500));
+        bench_settle(&bench);
+    }
+}
+
+static void an_order_to_sleep_minds_what_runs(void **state)
+{
+    (void)state;
+    bench_configure(&bench, MODEL(""));
+    assert_int_equal(bench_order(&bench, "qwen", WG_COMMAND_SLEEP), 0); /* it is cold */
+    bench.server.seen->script = MODEL_LOADING;
+    struct request request;
+    bench_request(&bench, &request);
+    assert_int_equal(bench_order(&bench, "qwen", WG_COMMAND_SLEEP), -EBUSY);
+    bench.server.seen->script = MODEL_READY;
+    bench_expect_dispatch(&bench, &request);
+    assert_int_equal(bench_order(&bench, "qwen", WG_COMMAND_SLEEP), -EBUSY);
+    bench_finish(&bench, &request);
+    assert_int_equal(bench_order(&bench, "qwen", WG_COMMAND_SLEEP), 0);
+    bench_await_state(&bench, WG_MODEL_COLD);
+    bench_serve_one(&bench);
+    assert_int_equal(model_counts->wakes, 2);
+}
+
+/* ---- endpoints ---- */
+
+#define TWO_ENDPOINTS                                                                                        \
+    "models:\n"                                                                                              \
+    "  - name: qwen\n"                                                                                       \
+    "    target: { static: { endpoints: ['http://127.0.0.1:PORT', 'http://127.0.0.1:SECOND'] } }\n"
+
+static bool has_endpoints(struct bench *b, void *arg)
+{
+    return b->views[0]->n_endpoints == *(size_t *)arg;
+}
+
+static void await_endpoints(size_t n)
+{
+    bench_run_until(&bench, has_endpoints, &n);
+}
+
+static void an_endpoint_that_fails_is_set_aside_and_proved_again(void **state)
+{
+    (void)state;
+    bench_configure(&bench, TWO_ENDPOINTS);
+    await_endpoints(2);
+    bench.server.seen->script = bench.second.seen->script = MODEL_LOADING;
+    struct wg_endpoint *bad = wg_endpoint_ref(bench.views[0]->endpoints[0]);
+    struct wg_endpoint *last = wg_endpoint_ref(bench.views[0]->endpoints[1]);
+    wg_activator_suspect(bench.activator, 0, bad);
+    await_endpoints(1);
+    assert_ptr_equal(bench.views[0]->endpoints[0], last);
+    assert_int_equal(wg_slots_take(&bad->slots), WG_SLOT_SEALED);
+    struct wg_status *status = bench_status(&bench);
+    assert_string_equal(status->models[0].endpoints[0].state, "suspect");
+    wg_status_clear(status);
+    /* The last one stays, with a clean slate. */
+    atomic_store(&last->failures, 3);
+    wg_activator_suspect(bench.activator, 0, last);
+    bench_settle(&bench);
+    assert_int_equal(bench.views[0]->n_endpoints, 1);
+    assert_int_equal(last->failures, 0);
+    bench.server.seen->script = bench.second.seen->script = MODEL_READY;
+    await_endpoints(2);
+    assert_int_equal(wg_slots_take(&bad->slots), WG_SLOT_TAKEN);
+    assert_false(wg_slots_release(&bad->slots, false, 0));
+    wg_endpoint_unref(bad);
+    wg_endpoint_unref(last);
+}
+
+static void the_endpoint_with_the_fewest_tokens_is_taken(void **state)
+{
+    (void)state;
+    bench_configure(&bench, TWO_ENDPOINTS);
+    await_endpoints(2);
+    struct wg_endpoint *const *endpoints = bench.views[0]->endpoints;
+    atomic_store(&endpoints[0]->tokens, 50);
+    assert_ptr_equal(wg_view_take(bench.views[0]), endpoints[1]);
+    atomic_store(&endpoints[1]->tokens, 60);
+    assert_ptr_equal(wg_view_take(bench.views[0]), endpoints[0]);
+    atomic_store(&endpoints[0]->tokens, 60);
+    /* As many tokens, as many slots: then the fewest slots decide. */
+    struct wg_endpoint *third = wg_view_take(bench.views[0]), *fourth = wg_view_take(bench.views[0]);
+    assert_ptr_not_equal(third, fourth);
+    for (size_t i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++)
+            bench_release(&bench, endpoints[i], 0, false);
+}
+
+/* ---- processes ---- */
+
+static int listen_port; /* of the child, chosen in main */
+
+#define PROCESS(command, more)                                                                               \
+    "models:\n"                                                                                              \
+    "  - name: qwen\n"                                                                                       \
+    "    target: { process: { command: " command ", stopTimeout: 1s } }\n" more
+
+static void processes_crash_and_come_back(void **state)
+{
+    (void)state;
+    /* It dies while it loads: all who wait are told at once. */
+    bench_configure(&bench, PROCESS("[sh, -c, 'exit 3']", "    wake: { backoff: 10ms, maxBackoff: 20ms }\n"));
+    struct request request;
+    bench_request(&bench, &request);
+    bench_expect_refusal(&bench, &request, WG_REASON_MODEL_WAKE_FAILED);
+    assert_non_null(strstr(request.ticket.message, "exited with status 3"));
+
+    /* Another command, in its place. */
+    char self[256], yaml[1024];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    assert_true(n > 0);
+    self[n] = '\0';
+    snprintf(yaml, sizeof(yaml), PROCESS("['%s', serve, '{port}']", "    wake: { backoff: 300ms }\n"), self);
+    bench_configure(&bench, yaml);
+    wg_usec asked[4];
+    for (int i = 0; i < 4; i++) {
+        asked[i] = wg_clock_monotonic();
+        bench_request(&bench, &request);
+        bench_expect_dispatch(&bench, &request);
+        /* It crashes under the request; the next one brings it back, the third time not at once. */
+        const struct sockaddr *address = (const struct sockaddr *)&request.ticket.endpoint->address;
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fd, address, request.ticket.endpoint->address_len), 0);
+        assert_true(scripted_send(fd, "POST /crash HTTP/1.1\r\n\r\n"));
+        close(fd);
+        while (wg_slots_sealed(&request.ticket.endpoint->slots) == false)
+            bench_settle(&bench);
+        bench_finish(&bench, &request);
+    }
+    assert_true(wg_clock_monotonic() - asked[2] >= 300 * WG_USEC_PER_MSEC);
+    bench_await_state(&bench, WG_MODEL_COLD);
+}
+
+static bool child_answer(int fd, const char *request, struct scripted_seen *seen)
+{
+    (void)seen;
+    if (strncmp(request, "POST /crash", 11) == 0) {
+        kill(getppid(), SIGKILL);
+        return false;
+    }
+    return model_answer_prompt(fd, request, MODEL_READY);
+}
+
+static int serve(const char *port)
+{
+    listen_port = atoi(port);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    const struct sockaddr_in address = {.sin_family = AF_INET,
+                                        .sin_port = htons((uint16_t)listen_port),
+                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 16) < 0)
+        return 1;
+    static struct scripted_seen seen;
+    scripted_run(fd, child_answer, &seen);
+    return 0;
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "serve") == 0)
+        return serve(argv[2]);
+    if (wg_keeper_fork(&seat) < 0)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(processes_crash_and_come_back, setup_keeper, teardown),
+        TEST(a_wake_is_measured),
+        TEST(a_preloaded_model_wakes_by_itself),
+        TEST(what_has_no_hooks_is_proved_from_the_start),
+        TEST(a_wake_that_proves_nothing_times_out_and_may_come_late),
+        TEST(a_failed_wake_tells_why_and_is_tried_again_after_its_back_off),
+        TEST(a_steady_refusal_fails_the_wake),
+        TEST(a_failed_model_goes_back_to_sleep),
+        TEST(orders_do_not_mind_a_back_off),
+        TEST(an_idle_model_sleeps),
+        TEST(an_arrival_during_the_sleep_wakes_again),
+        TEST(arrivals_around_the_seal_are_all_served),
+        TEST(an_order_to_sleep_minds_what_runs),
+        TEST(an_endpoint_that_fails_is_set_aside_and_proved_again),
+        TEST(the_endpoint_with_the_fewest_tokens_is_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
