@@ -3,7 +3,9 @@
 
 #include "wakegate/tenant.h"
 
-/* sha256 of "alpha-key", "beta-key" and "same". */
+#include <stdio.h>
+
+/* %s: anonymous, the hashes of alpha-key and of beta-key. */
 static const char yaml[] = "models: [{name: m, target: {static: {endpoints: ['http://127.0.0.1:1']}}}]\n"
                            "anonymous: %s\n"
                            "tenants:\n"
