@@ -1,0 +1,23 @@
+/* The call of a hook: a request to whoever puts a model to sleep or wakes it, tried again while that may
+ * help. */
+#pragma once
+
+#include "wakegate/config.h"
+#include "wakegate/fetch.h"
+
+struct hook;
+
+struct hook_order {
+    const struct wg_config_hook *hook;
+    const char *name;  /* "wake hook" */
+    const char *model; /* for the log */
+    unsigned tries;    /* 0: until cancelled, but for an answer that more tries will not change */
+    /* why is NULL when it was answered with a 2xx. Exactly once, never from inside a call; the hook is no
+     * more when it returns. */
+    void (*done)(void *arg, const char *why);
+    void *arg;
+};
+
+struct hook *hook_call(struct wg_loop *loop, struct wg_fetch *fetch, const struct hook_order *order);
+/* done is not called. NULL-safe, returns NULL. */
+struct hook *hook_cancel(struct hook *hook);

@@ -1,0 +1,346 @@
+/* A model server that somebody else runs, at addresses of the configuration: its names are followed, and
+ * hooks put it to sleep and wake it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "address.h"
+#include "hook.h"
+#include "resolve.h"
+#include "target_kind.h"
+#include "wakegate/base/log.h"
+
+#define STATIC_MAGIC   0x57a71c01
+#define ENDPOINT_MAGIC 0x57a71c02
+
+static const wg_usec refresh = 60 * WG_USEC_PER_SEC, retry = 5 * WG_USEC_PER_SEC;
+enum { SLEEP_TRIES = 3 };
+
+enum static_state {
+    STATIC_ASLEEP,   /* its endpoints are nobody's business */
+    STATIC_WAKING,   /* the wake hook is being called */
+    STATIC_UP,       /* each address is a found instance */
+    STATIC_SLEEPING, /* the sleep hook is being called */
+};
+
+/* An address of an endpoint. */
+struct place {
+    struct wg_address address;
+    uint64_t instance; /* 0: not found, since the target is not up */
+};
+
+/* One endpoint of the configuration: an address, or a name with those that it has now. */
+struct endpoint {
+    uint32_t magic;
+    struct static_target *target;
+    const struct wg_config_endpoint *config;
+    bool is_name;
+    struct place places[RESOLVE_MAX];
+    size_t n;
+    struct resolve *question; /* NULL: none under way */
+    struct wg_timer ask;      /* the next one */
+};
+
+struct static_target {
+    struct wg_target target;
+    uint32_t magic;
+    enum static_state state;
+    bool wanted;                /* in SLEEPING: a wake has come, it begins when the sleep is done */
+    struct wg_mailbox *mailbox; /* answers of the resolver; NULL without names */
+    struct endpoint *endpoints;
+    size_t n;
+    struct hook *hook; /* in WAKING and SLEEPING */
+};
+
+static struct static_target *of(struct wg_target *target)
+{
+    struct static_target *self = WG_CONTAINER_OF(target, struct static_target, target);
+    WG_CHECK_OBJ(self, STATIC_MAGIC);
+    return self;
+}
+
+static const struct wg_config_static *config_of(const struct static_target *self)
+{
+    return &self->target.model->static_;
+}
+
+static void find_all(struct endpoint *endpoint)
+{
+    for (size_t i = 0; i < endpoint->n; i++)
+        if (endpoint->places[i].instance == 0)
+            endpoint->places[i].instance =
+                target_found(&endpoint->target->target, &endpoint->places[i].address);
+}
+
+static void lose(struct endpoint *endpoint, struct place *place, const char *why)
+{
+    if (place->instance != 0)
+        target_lost(&endpoint->target->target, place->instance, why);
+    place->instance = 0;
+}
+
+static void lose_all(struct static_target *self, const char *why)
+{
+    for (size_t i = 0; i < self->n; i++)
+        for (size_t k = 0; k < self->endpoints[i].n; k++)
+            lose(&self->endpoints[i], &self->endpoints[i].places[k], why);
+}
+
+/* ---- names ---- */
+
+static void on_resolved(void *arg, const struct resolve_answer *answer);
+
+static void ask(struct wg_timer *timer)
+{
+    struct endpoint *endpoint = WG_CONTAINER_OF(timer, struct endpoint, ask);
+    struct static_target *self = endpoint->target;
+    if (endpoint->question)
+        return;
+    const int error = resolve_start(self->mailbox, endpoint->config->host, endpoint->config->port,
+                                    on_resolved, endpoint, &endpoint->question);
+    if (error < 0) {
+        wg_warn("static", self->target.model->name, "%s cannot be looked up: %s", endpoint->config->host,
+                strerror(-error));
+        wg_timer_set_after(timer, retry);
+    }
+}
+
+static bool has(const struct place *places, size_t n, const struct wg_address *address)
+{
+    for (size_t i = 0; i < n; i++)
+        if (address_equal(&places[i].address, address))
+            return true;
+    return false;
+}
+
+static void drop_missing(struct endpoint *endpoint, const struct resolve_answer *answer)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < endpoint->n; i++) {
+        struct place *place = &endpoint->places[i];
+        bool stays = false;
+        for (size_t k = 0; k < answer->n && !stays; k++)
+            stays = address_equal(&place->address, &answer->addresses[k]);
+        if (stays) {
+            endpoint->places[kept++] = *place;
+            continue;
+        }
+        lose(endpoint, place, "its name no longer leads to this address");
+        wg_address_clear(&place->address);
+    }
+    endpoint->n = kept;
+}
+
+static void add_new(struct endpoint *endpoint, const struct resolve_answer *answer)
+{
+    for (size_t i = 0; i < answer->n && endpoint->n < RESOLVE_MAX; i++) {
+        if (has(endpoint->places, endpoint->n, &answer->addresses[i]))
+            continue;
+        struct place *place = &endpoint->places[endpoint->n++];
+        *place = (struct place){.address = answer->addresses[i]};
+        place->address.text = wg_xstrdup(answer->addresses[i].text);
+    }
+}
+
+static bool follows_names(const struct static_target *self)
+{
+    return self->state == STATIC_WAKING || self->state == STATIC_UP;
+}
+
+/* A name that cannot be looked up now keeps what it had: a fault of the name server is none of the model's.
+ */
+static void on_resolved(void *arg, const struct resolve_answer *answer)
+{
+    struct endpoint *endpoint = WG_CAST(endpoint, arg, ENDPOINT_MAGIC);
+    struct static_target *self = endpoint->target;
+    endpoint->question = NULL;
+    if (answer->n > 0) {
+        drop_missing(endpoint, answer);
+        add_new(endpoint, answer);
+        if (self->state == STATIC_UP)
+            find_all(endpoint);
+    } else {
+        wg_warn("static", self->target.model->name, "%s cannot be looked up: %s", endpoint->config->host,
+                answer->error);
+    }
+    if (follows_names(self))
+        wg_timer_set_after(&endpoint->ask, answer->n > 0 ? refresh : retry);
+}
+
+static void follow_names(struct static_target *self, bool on)
+{
+    for (size_t i = 0; i < self->n; i++) {
+        struct endpoint *endpoint = &self->endpoints[i];
+        if (!on)
+            wg_timer_cancel(&endpoint->ask);
+        else if (endpoint->is_name)
+            wg_timer_set_after(&endpoint->ask, 0);
+    }
+}
+
+/* ---- states ---- */
+
+static void set_state(struct static_target *self, enum static_state state)
+{
+    static const char *const names[] = {"asleep", "waking", "up", "sleeping"};
+    wg_debug("static", self->target.model->name, "%s -> %s", names[self->state], names[state]);
+    const bool followed = follows_names(self);
+    if (state != STATIC_SLEEPING)
+        self->wanted = false;
+    self->state = state;
+    if (follows_names(self) != followed)
+        follow_names(self, !followed);
+}
+
+static void rise(struct static_target *self)
+{
+    set_state(self, STATIC_UP);
+    for (size_t i = 0; i < self->n; i++)
+        find_all(&self->endpoints[i]);
+}
+
+static void call_hook(struct static_target *self, const struct wg_config_hook *hook, const char *name,
+                      unsigned tries, void (*done)(void *arg, const char *why))
+{
+    const struct hook_order order = {.hook = hook,
+                                     .name = name,
+                                     .model = self->target.model->name,
+                                     .tries = tries,
+                                     .done = done,
+                                     .arg = self};
+    self->hook = hook_call(self->target.env.loop, self->target.env.fetch, &order);
+}
+
+static void on_wake_answered(void *arg, const char *why)
+{
+    struct static_target *self = WG_CAST(static_target, arg, STATIC_MAGIC);
+    self->hook = NULL;
+    if (!why) {
+        rise(self);
+        return;
+    }
+    wg_warn("static", self->target.model->name, "%s", why);
+    set_state(self, STATIC_ASLEEP);
+    target_failed(&self->target, why);
+}
+
+static void begin_wake(struct static_target *self)
+{
+    if (config_of(self)->wake.url[0]) {
+        set_state(self, STATIC_WAKING);
+        call_hook(self, &config_of(self)->wake, "wake hook", 0, on_wake_answered);
+    } else {
+        rise(self);
+    }
+}
+
+static void end_sleep(struct static_target *self)
+{
+    const bool wanted = self->wanted;
+    set_state(self, STATIC_ASLEEP);
+    if (wanted)
+        begin_wake(self);
+    else
+        target_asleep(&self->target);
+}
+
+static void on_sleep_answered(void *arg, const char *why)
+{
+    struct static_target *self = WG_CAST(static_target, arg, STATIC_MAGIC);
+    self->hook = NULL;
+    if (why)
+        wg_error("static", self->target.model->name, "%s; taken for asleep all the same", why);
+    end_sleep(self);
+}
+
+static void begin_sleep(struct static_target *self)
+{
+    self->hook = hook_cancel(self->hook);
+    lose_all(self, "put to sleep");
+    set_state(self, STATIC_SLEEPING);
+    if (config_of(self)->sleep.url[0])
+        call_hook(self, &config_of(self)->sleep, "sleep hook", SLEEP_TRIES, on_sleep_answered);
+    else
+        end_sleep(self);
+}
+
+/* ---- what the target is asked for ---- */
+
+static void open_endpoint(struct static_target *self, struct endpoint *endpoint,
+                          const struct wg_config_endpoint *config)
+{
+    endpoint->magic = ENDPOINT_MAGIC;
+    endpoint->target = self;
+    endpoint->config = config;
+    wg_timer_init(&endpoint->ask, self->target.env.loop, ask);
+    endpoint->is_name = !resolve_is_address(config->host, config->port, &endpoint->places[0].address);
+    endpoint->n = endpoint->is_name ? 0 : 1;
+    if (endpoint->is_name && !self->mailbox) {
+        self->mailbox = wg_mailbox_new(self->target.env.loop, NULL);
+        WG_ASSERT(self->mailbox);
+    }
+}
+
+static void static_open(struct wg_target *target)
+{
+    struct static_target *self = WG_CONTAINER_OF(target, struct static_target, target);
+    self->magic = STATIC_MAGIC;
+    self->n = config_of(self)->n_endpoints;
+    self->endpoints = wg_xcalloc(self->n, sizeof(*self->endpoints));
+    for (size_t i = 0; i < self->n; i++)
+        open_endpoint(self, &self->endpoints[i], &config_of(self)->endpoints[i]);
+    if (!config_of(self)->wake.url[0])
+        rise(self);
+}
+
+static void static_wake(struct wg_target *target)
+{
+    struct static_target *self = of(target);
+    if (self->state == STATIC_SLEEPING) {
+        self->wanted = true;
+    } else if (self->state == STATIC_ASLEEP) {
+        target_forget_outcome(target);
+        begin_wake(self);
+    }
+}
+
+static void static_sleep(struct wg_target *target)
+{
+    struct static_target *self = of(target);
+    target_forget_outcome(target);
+    switch (self->state) {
+    case STATIC_ASLEEP:
+        target_asleep(target);
+        return;
+    case STATIC_SLEEPING:
+        self->wanted = false;
+        return;
+    case STATIC_WAKING: /* it may be half awake */
+    case STATIC_UP:
+        begin_sleep(self);
+        return;
+    }
+}
+
+static void static_close(struct wg_target *target)
+{
+    struct static_target *self = of(target);
+    self->hook = hook_cancel(self->hook);
+    for (size_t i = 0; i < self->n; i++) {
+        struct endpoint *endpoint = &self->endpoints[i];
+        wg_timer_cancel(&endpoint->ask);
+        endpoint->question = resolve_cancel(endpoint->question);
+        for (size_t k = 0; k < endpoint->n; k++)
+            wg_address_clear(&endpoint->places[k].address);
+    }
+    self->mailbox = wg_mailbox_free(self->mailbox);
+    free(self->endpoints);
+    self->magic = 0;
+}
+
+const struct target_kind static_kind = {
+    .size = sizeof(struct static_target),
+    .open = static_open,
+    .wake = static_wake,
+    .sleep = static_sleep,
+    .close = static_close,
+};

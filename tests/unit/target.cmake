@@ -1,0 +1,7 @@
+wakegate_unit_test(test_keeper DEPS target fetch event config base)
+wakegate_unit_test(test_output DEPS target fetch event config base)
+wakegate_unit_test(test_process DEPS target fetch event config base)
+wakegate_unit_test(test_static DEPS target fetch event config base)
+foreach(test test_keeper test_output test_process test_static)
+  target_include_directories(${test} PRIVATE ${CMAKE_SOURCE_DIR}/src/target)
+endforeach()
