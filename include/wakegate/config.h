@@ -34,6 +34,7 @@ struct wg_cidr {
 
 struct wg_key {
     uint8_t sha256[32];
+    char *file; /* where it was read from, as configured; "" or NULL: given by its hash */
 };
 
 struct wg_config_hook {
@@ -80,6 +81,7 @@ struct wg_config_model {
     struct wg_config_process process; /* when target says so */
     struct wg_config_static static_;
     char *upstream_key; /* "" = none; secret; the file's content, trimmed */
+    char *upstream_key_file;
     struct wg_config_probe probe;
     struct {
         wg_usec timeout, backoff, max_backoff;

@@ -168,6 +168,7 @@ void wg_chain_consume(struct wg_chain *chain, struct wg_pool *pool, size_t len)
     }
     for (;;) {
         struct wg_block *block = chain->first;
+        WG_ASSERT(block != NULL);
         size_t have = block_len(block);
         if (len < have) {
             block->start += (uint32_t)len;
@@ -220,6 +221,7 @@ static struct wg_chain split(struct wg_chain *chain, struct wg_pool *pool, size_
     while (before > block_len(block)) {
         before -= block_len(block);
         block = block->next;
+        WG_ASSERT(block != NULL);
     }
     tail.len = chain->len - offset;
     size_t rest = block_len(block) - before;
