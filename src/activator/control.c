@@ -143,7 +143,7 @@ static struct wg_model *model_get(struct wg_activator *activator, const char *na
     if (model)
         return model;
     const uint32_t id = activator->n_models++;
-    activator->models = wg_xrealloc(activator->models, activator->n_models, sizeof(activator->models[0]));
+    activator->models = wg_xrealloc(activator->models, activator->n_models, sizeof(void *));
     model = activator->models[id] = wg_model_new(activator, id, name);
     const int r = wg_map_insert(activator->ids, wg_slice_str(name), model);
     WG_ASSERT(r == 0);

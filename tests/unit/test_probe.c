@@ -139,7 +139,7 @@ static void nobody_there_is_refused(void **state)
                  "    target: { static: { endpoints: ['http://127.0.0.1:1'] } }\n"
                  "    probe: { interval: 20ms, connectInterval: 5ms, %s }\n",
                  i, yaml[i]);
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "m%d", i);
         bench_configure(&bench, text);
         while (wg_metrics_model(name)->probes[WG_PROBE_REFUSED] < 3)

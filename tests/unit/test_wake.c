@@ -336,7 +336,8 @@ static void processes_crash_and_come_back(void **state)
 {
     (void)state;
     /* It dies while it loads: all who wait are told at once. */
-    bench_configure(&bench, PROCESS("[sh, -c, 'exit 3']", "    wake: { backoff: 10ms, maxBackoff: 20ms }\n"));
+    bench_configure(
+        &bench, PROCESS("[sh, -c, 'exit 3', '{port}']", "    wake: { backoff: 10ms, maxBackoff: 20ms }\n"));
     struct request request;
     bench_request(&bench, &request);
     bench_expect_refusal(&bench, &request, WG_REASON_MODEL_WAKE_FAILED);
