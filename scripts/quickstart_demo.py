@@ -70,7 +70,7 @@ class Wakegate:
         path = os.path.join(ROOT, build, "loadtest") + ":" + os.environ.get("PATH", "")
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [os.path.join(ROOT, build, "src/wakegate"), "-c", config],
+                [os.path.join(ROOT, build, "src/main/wakegate"), "-c", config],
                 stdout=log, stderr=log, env={**os.environ, "PATH": path},
             )
 

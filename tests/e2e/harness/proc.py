@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import json
 import os
 import random
 import re
@@ -12,7 +13,7 @@ import tempfile
 import time
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
-WAKEGATE = os.environ.get("WAKEGATE_BIN", os.path.join(ROOT, "build/release/src/wakegate"))
+WAKEGATE = os.environ.get("WAKEGATE_BIN", os.path.join(ROOT, "build/release/src/main/wakegate"))
 MODELSIM = os.environ.get("MODELSIM_BIN", os.path.join(ROOT, "build/release/loadtest/modelsim"))
 
 REPORTS = re.compile(
