@@ -10,6 +10,7 @@
 #include <cmocka.h>
 // clang-format on
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "wakegate/openai.h"
@@ -37,7 +38,7 @@ static inline struct skimmed skim_in_pieces(struct wg_slice body, size_t piece)
     }
     out.accepted = r == 0 && wg_skim_finish(skim) == 0;
     out.result = *wg_skim_result(skim);
-    strcpy(out.error, wg_skim_error(skim));
+    snprintf(out.error, sizeof(out.error), "%s", wg_skim_error(skim));
     assert_int_equal(out.accepted, out.error[0] == '\0');
     if (!out.accepted) {
         assert_int_equal(wg_skim_feed(skim, "{}", 2), -EINVAL);

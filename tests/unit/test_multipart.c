@@ -8,6 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "wakegate/openai.h"
@@ -40,7 +41,7 @@ static struct formed read_in_pieces(struct wg_slice body, size_t piece)
     }
     out.accepted = r == 0 && wg_multipart_finish(form) == 0;
     out.result = *wg_multipart_result(form);
-    strcpy(out.error, wg_multipart_error(form));
+    snprintf(out.error, sizeof(out.error), "%s", wg_multipart_error(form));
     assert_int_equal(out.accepted, out.error[0] == '\0');
     if (!out.accepted) {
         assert_int_equal(wg_multipart_feed(form, "x", 1), -EINVAL);

@@ -2,7 +2,6 @@
 #include "skim_check.h"
 
 #include <jansson.h>
-#include <stdio.h>
 
 static void finds_the_model(void **state)
 {

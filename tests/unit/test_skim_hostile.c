@@ -2,8 +2,6 @@
  * for the client, or accepted, and never costs more than a pass over its bytes. */
 #include "skim_check.h"
 
-#include <stdio.h>
-
 #include "wakegate/base/clock.h"
 
 enum { BODY_MAX = 16 * 1024 * 1024 };
