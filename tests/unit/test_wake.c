@@ -205,6 +205,23 @@ static void an_idle_model_sleeps(void **state)
     assert_int_equal(bench.views[0]->n_endpoints, 0);
 }
 
+static void no_model_idles_out_faster_than_it_starts(void **state)
+{
+    (void)state;
+    bench.server.seen->script = MODEL_LOADING;
+    bench_configure(&bench, MODEL("    idle: { timeout: 10ms }\n"));
+    struct request request;
+    bench_request(&bench, &request);
+    bench_await_state(&bench, WG_MODEL_WAKING);
+    usleep(300 * 1000); /* the length of the start */
+    bench.server.seen->script = MODEL_READY;
+    bench_expect_dispatch(&bench, &request);
+    const wg_usec ended = wg_clock_monotonic();
+    bench_finish(&bench, &request);
+    bench_await_state(&bench, WG_MODEL_COLD);
+    assert_true(wg_clock_monotonic() - ended >= 300 * WG_USEC_PER_MSEC);
+}
+
 static void an_arrival_during_the_sleep_wakes_again(void **state)
 {
     (void)state;
@@ -325,71 +342,101 @@ static void the_endpoint_with_the_fewest_tokens_is_taken(void **state)
 
 /* ---- processes ---- */
 
-static int listen_port; /* of the child, chosen in main */
-
 #define PROCESS(command, more)                                                                               \
     "models:\n"                                                                                              \
     "  - name: qwen\n"                                                                                       \
     "    target: { process: { command: " command ", stopTimeout: 1s } }\n" more
 
-static void processes_crash_and_come_back(void **state)
+/* This program again, as a model server that behaves as `role` says. */
+static void configure_process(const char *role, const char *more)
 {
-    (void)state;
-    /* It dies while it loads: all who wait are told at once. */
-    bench_configure(
-        &bench, PROCESS("[sh, -c, 'exit 3', '{port}']", "    wake: { backoff: 10ms, maxBackoff: 20ms }\n"));
-    struct request request;
-    bench_request(&bench, &request);
-    bench_expect_refusal(&bench, &request, WG_REASON_MODEL_WAKE_FAILED);
-    assert_non_null(strstr(request.ticket.message, "exited with status 3"));
-
-    /* Another command, in its place. */
     char self[256], yaml[1024];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     assert_true(n > 0);
     self[n] = '\0';
-    snprintf(yaml, sizeof(yaml), PROCESS("['%s', serve, '{port}']", "    wake: { backoff: 300ms }\n"), self);
+    snprintf(yaml, sizeof(yaml), PROCESS("['%s', %s, '{port}']", "%s"), self, role, more);
     bench_configure(&bench, yaml);
+}
+
+static void expect_failed_start(const char *why)
+{
+    struct request request;
+    bench_request(&bench, &request);
+    bench_expect_refusal(&bench, &request, WG_REASON_MODEL_WAKE_FAILED);
+    if (!strstr(request.ticket.message, why))
+        print_error("%s\n", request.ticket.message);
+    assert_non_null(strstr(request.ticket.message, why));
+}
+
+/* It crashes under the request. */
+static void crash(struct request *request)
+{
+    struct wg_endpoint *endpoint = request->ticket.endpoint;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&endpoint->address, endpoint->address_len), 0);
+    assert_true(scripted_send(fd, "POST /crash HTTP/1.1\r\n\r\n"));
+    close(fd);
+    while (!wg_slots_sealed(&endpoint->slots))
+        bench_settle(&bench);
+    bench_finish(&bench, request);
+}
+
+static void processes_crash_and_come_back(void **state)
+{
+    (void)state;
+    bench_configure(&bench, PROCESS("[sh, -c, 'exit 3', '{port}']", "    wake: { backoff: 10ms }\n"));
+    expect_failed_start("exited with status 3");
+    /* It listens, and dies of the first probe. */
+    configure_process("frail", "    wake: { backoff: 10ms }\n");
+    expect_failed_start("killed by");
+
+    configure_process("sound", "    wake: { backoff: 300ms }\n");
     wg_usec asked[4];
     for (int i = 0; i < 4; i++) {
+        struct request request;
         asked[i] = wg_clock_monotonic();
         bench_request(&bench, &request);
         bench_expect_dispatch(&bench, &request);
-        /* It crashes under the request; the next one brings it back, the third time not at once. */
-        const struct sockaddr *address = (const struct sockaddr *)&request.ticket.endpoint->address;
-        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(connect(fd, address, request.ticket.endpoint->address_len), 0);
-        assert_true(scripted_send(fd, "POST /crash HTTP/1.1\r\n\r\n"));
-        close(fd);
-        while (wg_slots_sealed(&request.ticket.endpoint->slots) == false)
-            bench_settle(&bench);
-        bench_finish(&bench, &request);
+        crash(&request);
     }
+    /* The next request brings it back at once, but not for ever. */
     assert_true(wg_clock_monotonic() - asked[2] >= 300 * WG_USEC_PER_MSEC);
     bench_await_state(&bench, WG_MODEL_COLD);
+
+    /* With somebody waiting it comes back without a further request. */
+    configure_process("sound",
+                      "    wake: { backoff: 10ms }\n    concurrency: { perEndpoint: 1, rampStart: 1 }\n");
+    struct request runs, waits;
+    bench_request(&bench, &runs);
+    bench_expect_dispatch(&bench, &runs);
+    bench_request(&bench, &waits);
+    bench_settle(&bench);
+    crash(&runs);
+    bench_expect_dispatch(&bench, &waits);
+    assert_true(waits.ticket.waited_cold);
+    bench_finish(&bench, &waits);
 }
 
 static bool child_answer(int fd, const char *request, struct scripted_seen *seen)
 {
-    (void)seen;
-    if (strncmp(request, "POST /crash", 11) == 0) {
+    if (seen->script == MODEL_SILENT || strncmp(request, "POST /crash", 11) == 0) {
         kill(getppid(), SIGKILL);
         return false;
     }
     return model_answer_prompt(fd, request, MODEL_READY);
 }
 
-static int serve(const char *port)
+static int serve(const char *role, const char *port)
 {
-    listen_port = atoi(port);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     const struct sockaddr_in address = {.sin_family = AF_INET,
-                                        .sin_port = htons((uint16_t)listen_port),
+                                        .sin_port = htons((uint16_t)atoi(port)),
                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 16) < 0)
         return 1;
     static struct scripted_seen seen;
+    seen.script = strcmp(role, "frail") == 0 ? MODEL_SILENT : MODEL_READY;
     scripted_run(fd, child_answer, &seen);
     return 0;
 }
@@ -398,8 +445,8 @@ static int serve(const char *port)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "serve") == 0)
-        return serve(argv[2]);
+    if (argc == 3)
+        return serve(argv[1], argv[2]);
     if (wg_keeper_fork(&seat) < 0)
         return 1;
     const struct CMUnitTest tests[] = {
@@ -413,6 +460,7 @@ int main(int argc, char **argv)
         TEST(a_failed_model_goes_back_to_sleep),
         TEST(orders_do_not_mind_a_back_off),
         TEST(an_idle_model_sleeps),
+        TEST(no_model_idles_out_faster_than_it_starts),
         TEST(an_arrival_during_the_sleep_wakes_again),
         TEST(arrivals_around_the_seal_are_all_served),
         TEST(an_order_to_sleep_minds_what_runs),
