@@ -36,7 +36,7 @@ struct house {
     "models:\n"                                                                                              \
     "  - name: org/m\n"                                                                                      \
     "    aliases: [small]\n"                                                                                 \
-    "    target: { process: { command: [sleep, \"600\"] } }\n"                                               \
+    "    target: { process: { command: [sh, -c, exec sleep 600, \"{port}\"] } }\n"                           \
     "  - name: fixed\n"                                                                                      \
     "    target: { static: { endpoints: [\"http://127.0.0.1:1\"] } }\n"
 
@@ -265,6 +265,7 @@ static void health_and_readiness(void **state)
 
 static void metrics_are_prometheus_text(void **state)
 {
+    expect_status(ask(*state, "GET /status", "", ""), 200); /* control has taken the configuration over */
     expect_status(ask(*state, "GET /metrics", "", ""), 200);
     assert_non_null(strcasestr(answer_text, "content-type: text/plain; version=0.0.4"));
     assert_non_null(strstr(answer_text, "\n# TYPE wakegate_requests_total counter\n"));
