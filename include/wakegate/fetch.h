@@ -38,9 +38,9 @@ struct wg_fetch_request {
 };
 
 struct wg_fetch *wg_fetch_new(struct wg_loop *loop);
-/* Ends all calls under way without telling them. */
+/* Ends all calls under way without telling them. Not from inside a done(). NULL-safe. */
 struct wg_fetch *wg_fetch_free(struct wg_fetch *fetch);
-/* NULL if it could not be started (out of memory, an impossible URL). Valid until done was called. */
+/* NULL if it could not be started (out of memory, an impossible URL or key). Valid until done is called. */
 struct wg_fetch_call *wg_fetch_start(struct wg_fetch *fetch, const struct wg_fetch_request *request);
 /* Closes its connection; done is not called. NULL-safe. */
 void wg_fetch_cancel(struct wg_fetch_call *call);

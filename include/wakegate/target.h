@@ -18,7 +18,8 @@ struct wg_keeper_seat; /* our end of the socket pair, from fork to attach */
 WG_MUST_CHECK int wg_keeper_fork(struct wg_keeper_seat **ret_seat);
 /* Takes the seat. */
 struct wg_keeper *wg_keeper_attach(struct wg_keeper_seat *seat, struct wg_loop *loop);
-/* Ends the keeper: every process group it has is killed, and it is gone when this returns (at most a second). NULL-safe. */
+/* Ends the keeper: every process group it has is killed, and it is gone when this returns (at most a second). After the targets were
+ * freed. NULL-safe. */
 struct wg_keeper *wg_keeper_free(struct wg_keeper *keeper);
 
 /* ---- targets ---- */
@@ -44,8 +45,9 @@ struct wg_target_handler {
     void (*asleep)(void *arg);
 };
 
-/* Keeps a reference to config. A target without anything to wake (static without hooks) tells what it found from its first turn on;
- * all others start asleep. */
+/* Keeps a reference to config, copies env and handler. A target without anything to wake (static without a wake hook) tells what it
+ * found from its first turn on; all others start asleep. A process that ends while nobody listens yet is a failed wake; one that ends
+ * later is lost, even if it has answered no probe yet. */
 struct wg_target *wg_target_new(const struct wg_target_env *env, struct wg_config *config,
                                 const struct wg_config_model *model, const struct wg_target_handler *handler, void *arg);
 /* Brings an instance up unless one is up or coming. Found, phase, failed and lost tell the rest. During a sleep under way the wake

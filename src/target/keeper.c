@@ -22,8 +22,7 @@
 #define CHILD_MAGIC  0x6ee9e402
 
 enum {
-    END_MSEC = 1000, /* for the keeper to end after it was told */
-    EVENTS_PER_TURN = 64,
+    END_MSEC = 1000,             /* for the keeper to end after it was told */
     REAP_USEC = WG_USEC_PER_SEC, /* as PID 1, orphans that are not the keeper's come to us */
 };
 
@@ -93,9 +92,10 @@ int wg_keeper_fork(struct wg_keeper_seat **ret_seat)
     return 0;
 }
 
+/* It has left the list. */
 static void free_child(struct keeper_child *child)
 {
-    wg_list_remove(&child->link);
+    WG_ASSERT(!wg_list_linked(&child->link));
     child->magic = 0;
     free(child->label);
     free(child);
@@ -103,7 +103,6 @@ static void free_child(struct keeper_child *child)
 
 static void free_order(struct pending_order *order)
 {
-    wg_list_remove(&order->link);
     wg_buf_clear(&order->packet);
     free(order);
 }
@@ -111,7 +110,6 @@ static void free_order(struct pending_order *order)
 /* The end of a child whose keeper is no more. */
 static void lose_child(struct keeper_child *child)
 {
-    wg_list_remove(&child->link);
     if (child->pid == 0) {
         child->handler->start_failed(child->arg, "the process keeper has died; restart Wakegate");
     } else {
@@ -125,7 +123,7 @@ static void lose_child(struct keeper_child *child)
 static void lose_children(struct wg_keeper *keeper)
 {
     struct wg_list *node;
-    while ((node = wg_list_first(&keeper->children)))
+    while ((node = wg_list_pop(&keeper->children)))
         lose_child(WG_LIST_ENTRY(node, struct keeper_child, link));
 }
 
@@ -137,7 +135,7 @@ static void let_go(struct wg_keeper *keeper)
     close(keeper->socket);
     keeper->socket = -1;
     struct wg_list *node;
-    while ((node = wg_list_first(&keeper->orders)))
+    while ((node = wg_list_pop(&keeper->orders)))
         free_order(WG_LIST_ENTRY(node, struct pending_order, link));
 }
 
@@ -202,25 +200,24 @@ static void on_event(struct keeper_child *child, const struct keeper_event *even
     }
 }
 
+/* One piece of news a turn: there are few. */
 static void on_readable(evutil_socket_t socket, short what WG_UNUSED, void *arg)
 {
     struct wg_keeper *keeper = WG_CAST(wg_keeper, arg, KEEPER_MAGIC);
-    for (int i = 0; i < EVENTS_PER_TURN; i++) {
-        struct keeper_event event;
-        int fd;
-        const int got = wire_receive_event(socket, &event, &fd);
-        if (got == -EAGAIN)
-            return;
-        if (got <= 0) {
-            on_keeper_died(keeper);
-            return;
-        }
-        struct keeper_child *child = child_by_id(keeper, event.id);
-        if (child)
-            on_event(child, &event, fd);
-        else if (fd >= 0)
-            close(fd);
+    struct keeper_event event;
+    int fd;
+    const int got = wire_receive_event(socket, &event, &fd);
+    if (got == -EAGAIN)
+        return;
+    if (got <= 0) {
+        on_keeper_died(keeper);
+        return;
     }
+    struct keeper_child *child = child_by_id(keeper, event.id);
+    if (child)
+        on_event(child, &event, fd);
+    else if (fd >= 0)
+        close(fd);
 }
 
 /* 0; -EAGAIN when there is no room now. A dead keeper is told by the end of file. */
@@ -236,9 +233,10 @@ static void on_writable(evutil_socket_t socket WG_UNUSED, short what WG_UNUSED, 
 {
     struct wg_keeper *keeper = WG_CAST(wg_keeper, arg, KEEPER_MAGIC);
     struct wg_list *node;
-    while ((node = wg_list_first(&keeper->orders))) {
+    while ((node = wg_list_pop(&keeper->orders))) {
         struct pending_order *order = WG_LIST_ENTRY(node, struct pending_order, link);
         if (send_packet(keeper, &order->packet) < 0) {
+            wg_list_prepend(&keeper->orders, node);
             event_add(keeper->writable, NULL);
             return;
         }

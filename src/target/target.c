@@ -55,7 +55,7 @@ static void destroy(struct wg_target *target)
 {
     wg_deferred_cancel(&target->tell);
     struct wg_list *node;
-    while ((node = wg_list_first(&target->notices)))
+    while ((node = wg_list_pop(&target->notices)))
         free_notice(WG_LIST_ENTRY(node, struct notice, link));
     wg_config_unref(target->config);
     target->magic = 0;
@@ -68,9 +68,8 @@ static void tell_all(struct wg_deferred *deferred)
     WG_CHECK_OBJ(target, TARGET_MAGIC);
     struct wg_list *node;
     target->telling = true;
-    while (!target->freed && (node = wg_list_first(&target->notices))) {
+    while (!target->freed && (node = wg_list_pop(&target->notices))) {
         struct notice *notice = WG_LIST_ENTRY(node, struct notice, link);
-        wg_list_remove(node);
         deliver(target, notice);
         free_notice(notice);
     }
@@ -130,22 +129,17 @@ void target_forget_outcome(struct wg_target *target)
     }
 }
 
-static const struct target_kind *kind_of(const struct wg_config_model *model)
-{
-    switch (model->target) {
-    case WG_TARGET_PROCESS:
-        return &process_kind;
-    case WG_TARGET_STATIC:
-        return &static_kind;
-    }
-    WG_ASSERT(!"a kind of target");
-}
+static const struct target_kind *const kinds[] = {
+    [WG_TARGET_PROCESS] = &process_kind,
+    [WG_TARGET_STATIC] = &static_kind,
+};
 
 struct wg_target *wg_target_new(const struct wg_target_env *env, struct wg_config *config,
                                 const struct wg_config_model *model, const struct wg_target_handler *handler,
                                 void *arg)
 {
-    const struct target_kind *kind = kind_of(model);
+    WG_ASSERT((size_t)model->target < WG_COUNT_OF(kinds));
+    const struct target_kind *kind = kinds[model->target];
     struct wg_target *target = wg_xcalloc(1, kind->size);
     target->magic = TARGET_MAGIC;
     target->kind = kind;

@@ -67,6 +67,18 @@ static inline struct wg_list *wg_list_first(struct wg_list *list)
     return wg_list_empty(list) ? NULL : list->next;
 }
 
+/* Takes the first node off the list; NULL if there is none. */
+static inline struct wg_list *wg_list_pop(struct wg_list *list)
+{
+    struct wg_list *node = list->next;
+    if (node == list)
+        return NULL;
+    list->next = node->next;
+    node->next->prev = list;
+    wg_list_init(node);
+    return node;
+}
+
 #define WG_LIST_ENTRY(node, type, member) WG_CONTAINER_OF(node, type, member)
 
 #define wg_list_foreach(node, list) for (struct wg_list *node = (list)->next; node != (list); node = node->next)
