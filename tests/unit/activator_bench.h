@@ -15,6 +15,9 @@ enum model_script {
     MODEL_NOT_FOUND, /* 404 */
     MODEL_GARBAGE,   /* 200, not JSON */
     MODEL_ERROR,     /* 200 with an error inside */
+    MODEL_EMPTY,     /* 200 without a choice */
+    MODEL_HUGE,      /* 200, longer than any answer to a probe */
+    MODEL_LIMITED,   /* 429 */
     MODEL_SILENT,    /* takes the request, says nothing */
     MODEL_FLOOR,     /* 400 to a max_tokens below 16 */
 };
@@ -26,6 +29,17 @@ struct model_counts {
     _Atomic int wake_fails; /* the wake hook answers 404 */
 };
 static struct model_counts *model_counts;
+
+static inline bool model_send_huge(int fd)
+{
+    char spaces[4097];
+    memset(spaces, ' ', sizeof(spaces) - 1);
+    spaces[sizeof(spaces) - 1] = '\0';
+    bool sent = scripted_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 8388608\r\n\r\n");
+    for (int i = 0; sent && i < 2048; i++)
+        sent = scripted_send(fd, spaces);
+    return sent;
+}
 
 static inline bool model_answer_prompt(int fd, const char *request, int script)
 {
@@ -39,6 +53,12 @@ static inline bool model_answer_prompt(int fd, const char *request, int script)
         return scripted_reply(fd, "200 OK", "<html>");
     case MODEL_ERROR:
         return scripted_reply(fd, "200 OK", "{\"error\":{\"message\":\"engine is dead\"}}");
+    case MODEL_EMPTY:
+        return scripted_reply(fd, "200 OK", "{\"choices\":[]}");
+    case MODEL_LIMITED:
+        return scripted_reply(fd, "429 Too Many Requests", "{\"error\":\"slow down\"}");
+    case MODEL_HUGE:
+        return model_send_huge(fd);
     case MODEL_SILENT:
         scripted_wait_close(fd);
         return false;

@@ -67,6 +67,25 @@ static void an_error_inside_is_not_ready(void **state)
     expect_not_ready(MODEL_ERROR, MODEL(""), WG_PROBE_INVALID, "holds an error: engine is dead");
 }
 
+static void an_answer_without_choices_is_not_ready(void **state)
+{
+    (void)state;
+    expect_not_ready(MODEL_EMPTY, MODEL(""), WG_PROBE_INVALID, "holds nothing that a model said");
+}
+
+static void an_endless_answer_is_not_read(void **state)
+{
+    (void)state;
+    expect_not_ready(MODEL_HUGE, MODEL(""), WG_PROBE_INVALID, "the probe's answer is too large");
+}
+
+/* A 4xx that passes by itself: as often as it comes, it never fails the wake. */
+static void a_server_at_its_limit_is_waited_for(void **state)
+{
+    (void)state;
+    expect_not_ready(MODEL_LIMITED, MODEL(""), WG_PROBE_STATUS, "the probe got 429: slow down");
+}
+
 static void silence_is_cut_at_the_timeout(void **state)
 {
     (void)state;
@@ -178,6 +197,9 @@ int main(void)
         TEST(loading_is_not_ready),
         TEST(garbage_is_not_ready),
         TEST(an_error_inside_is_not_ready),
+        TEST(an_answer_without_choices_is_not_ready),
+        TEST(an_endless_answer_is_not_read),
+        TEST(a_server_at_its_limit_is_waited_for),
         TEST(silence_is_cut_at_the_timeout),
         TEST(an_unexpected_answer_is_not_ready),
         TEST(a_server_with_a_floor_of_tokens_is_asked_for_more),

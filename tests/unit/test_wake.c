@@ -414,7 +414,16 @@ static void processes_crash_and_come_back(void **state)
     crash(&runs);
     bench_expect_dispatch(&bench, &waits);
     assert_true(waits.ticket.waited_cold);
-    bench_finish(&bench, &waits);
+
+    /* Removed while it serves what it holds, and then it dies: there is nothing left to wait for. */
+    struct request held;
+    bench_request(&bench, &held);
+    bench_settle(&bench);
+    bench_configure(
+        &bench,
+        "models: [ { name: other, target: { static: { endpoints: ['http://127.0.0.1:PORT'] } } } ]\n");
+    crash(&waits);
+    bench_expect_refusal(&bench, &held, WG_REASON_MODEL_WAKE_FAILED);
 }
 
 static bool child_answer(int fd, const char *request, struct scripted_seen *seen)
