@@ -297,7 +297,7 @@ static bool has_three_pids(void *arg)
     return n_pids(arg) == 3;
 }
 
-static void test_stubborn_tree_is_killed(void **state)
+static void test_ACT_10_stubborn_tree_is_killed(void **state)
 {
     struct fixture *f = *state;
     struct told told;
@@ -500,7 +500,7 @@ static bool are_gone(void *arg)
     return true;
 }
 
-static void test_nothing_survives_a_kill(void **state)
+static void test_ACT_10_nothing_survives_a_kill(void **state)
 {
     struct fixture *f = *state;
     int report[2];
@@ -563,7 +563,7 @@ int main(void)
         TEST(test_surroundings),
         TEST(test_stop_by_sigterm),
         TEST(test_sigterm_comes_once),
-        TEST(test_stubborn_tree_is_killed),
+        TEST(test_ACT_10_stubborn_tree_is_killed),
         TEST(test_daemon_is_known_by_its_mark),
         TEST(test_second_stop_shortens),
         TEST(test_stop_before_exec),
@@ -572,7 +572,7 @@ int main(void)
         TEST(test_foreign_orphans_are_reaped),
         TEST(test_free_kills_all),
         TEST(test_death_of_the_keeper),
-        TEST(test_nothing_survives_a_kill),
+        TEST(test_ACT_10_nothing_survives_a_kill),
         TEST(test_signals_do_not_end_the_keeper),
         TEST(test_many_orders_at_once),
     };

@@ -260,7 +260,7 @@ static void test_chosen_ports_differ(void **state)
     wg_target_free(other);
 }
 
-static void test_exit_while_loading(void **state)
+static void test_ACT_09_exit_while_loading(void **state)
 {
     struct fixture *f = *state;
     MAKE(f, 0, "/bin/sh", "-c", "echo loading; echo 'error: no such model' >&2; exit 1");
@@ -311,7 +311,7 @@ static void test_command_too_long(void **state)
         "the process could not be started: the command and its environment are longer than 64 KiB");
 }
 
-static void test_lost_and_woken_again(void **state)
+static void test_ACT_09_lost_and_woken_again(void **state)
 {
     struct fixture *f = *state;
     MAKE(f, 0, SERVER);
@@ -462,11 +462,11 @@ int main(void)
         TEST(test_stranger_on_the_port),
         TEST(test_port_of_another_model),
         TEST(test_chosen_ports_differ),
-        TEST(test_exit_while_loading),
+        TEST(test_ACT_09_exit_while_loading),
         TEST(test_killed_while_loading),
         TEST(test_no_such_program),
         TEST(test_command_too_long),
-        TEST(test_lost_and_woken_again),
+        TEST(test_ACT_09_lost_and_woken_again),
         TEST(test_sleep_during_wake),
         TEST(test_wake_during_sleep),
         TEST(test_wake_after_an_untold_failure),
