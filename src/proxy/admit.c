@@ -185,6 +185,7 @@ static bool refuse_route(struct exchange *x, enum route_kind kind)
 static void admit_inference(struct exchange *x, const struct wg_request *request, const struct route *route)
 {
     const bool trusted = is_trusted(x);
+    free(x->path);
     x->path = wg_slice_dup(route->rest);
     if (route->kind == ROUTE_NAMED) {
         x->model = route->model;
@@ -213,6 +214,7 @@ static void note_request(struct exchange *x, const struct wg_request *request)
     const size_t len = WG_MIN(request->method.len, sizeof(x->method) - 1);
     memcpy(x->method, request->method.ptr, len);
     x->api = wg_api_of_path(request->path);
+    x->path = wg_slice_dup(request->path);
     const struct wg_field *id = wg_fields_get(&request->fields, WG_TOKEN_X_REQUEST_ID);
     if (id && id->value.len > 0 && id->value.len < sizeof(x->id) && !wg_slice_has_control(id->value)) {
         memcpy(x->id, id->value.ptr, id->value.len);

@@ -111,9 +111,12 @@ static const struct wg_config_model *find_name(const struct routes *routes, stru
     for (size_t i = 0; i < raw.len; i++) {
         const int high = raw.ptr[i] == '%' && i + 2 < raw.len ? hex_digit(raw.ptr[i + 1]) : -1;
         const int low = high >= 0 ? hex_digit(raw.ptr[i + 2]) : -1;
-        name[len++] = low >= 0 ? (char)(high << 4 | low) : raw.ptr[i];
-        if (low >= 0)
+        name[len] = raw.ptr[i];
+        if (low >= 0) {
+            name[len] = (char)(high << 4 | low);
             i += 2;
+        }
+        len++;
     }
     return wg_config_model(routes->plan->config, wg_slice(name, len));
 }
