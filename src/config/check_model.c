@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "file.h"
+#include "wakegate/base/quantity.h"
 
 /* Which target was given decides; that there is exactly one is checked where it is read. */
 static void set_target(const struct spot *spot, struct wg_config_model *model)
@@ -32,13 +33,21 @@ static void check_process(const struct spot *spot, const struct wg_config_model 
             "must have {port} in it, so that the program learns its port, unless target.process.port is set");
 }
 
+static bool idle_by_default(const struct wg_config_model *model)
+{
+    const struct option *option = option_find("models[].idle.timeout");
+    wg_usec usual = 0;
+
+    return wg_duration_parse(wg_slice_str(option->fallback), &usual) == 0 && model->idle_timeout == usual;
+}
+
 static void check_static(const struct spot *spot, const struct wg_config_model *model)
 {
     bool wakes = model->static_.wake.url[0] != '\0', sleeps = model->static_.sleep.url[0] != '\0';
 
     if (sleeps && !wakes)
         spot_fault(spot, "target.static.sleep", "needs a wake hook too, or the model would sleep for ever");
-    if (!wakes && !sleeps && spot_find(spot, "idle.timeout") != NULL && model->idle_timeout != WG_USEC_NEVER)
+    if (!wakes && !sleeps && !idle_by_default(model) && model->idle_timeout != WG_USEC_NEVER)
         spot_warning(spot, "idle.timeout", "does nothing: the target has no hooks");
     if (!wakes && model->preload)
         spot_warning(spot, "preload", "does nothing: the target has no wake hook");

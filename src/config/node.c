@@ -59,15 +59,19 @@ const struct node *node_get(const struct node *node, struct wg_slice key)
     return NULL;
 }
 
-/* "models[0].hold": the place where the next node belongs. */
+/* "models[0].hold": the place where the next node belongs. A frame below another one is at its last item. */
 static void add_path(const struct builder *b, struct wg_buf *out)
 {
     for (int i = 0; i < b->depth; i++) {
-        const struct frame *frame = &b->frames[i];
-        if (frame->node->kind == NODE_LIST)
-            wg_buf_addf(out, "[%zu]", frame->node->n);
-        else if (frame->key != NULL)
-            wg_buf_addf(out, "%s%.*s", out->len > 0 ? "." : "", NAME_SHOWN, frame->key);
+        const struct node *node = b->frames[i].node;
+        bool open = i + 1 < b->depth;
+        if (node->kind == NODE_LIST) {
+            wg_buf_addf(out, "[%zu]", open ? node->n - 1 : node->n);
+            continue;
+        }
+        const char *key = open ? node->keys[node->n - 1] : b->frames[i].key;
+        if (key != NULL)
+            wg_buf_addf(out, "%s%.*s", out->len > 0 ? "." : "", NAME_SHOWN, key);
     }
 }
 
@@ -291,8 +295,8 @@ static void build(struct builder *b, yaml_parser_t *parser, struct wg_slice text
 
     while (!end && !b->stopped) {
         if (yaml_parser_parse(parser, &event) == 0) {
-            FAULT(b, error_line(parser, text), "is not YAML: %s",
-                  parser->problem != NULL ? parser->problem : "cannot be read");
+            config_fault(b->faults, b->file, (unsigned)error_line(parser, text), "", "is not YAML: %s",
+                         parser->problem != NULL ? parser->problem : "cannot be read");
             b->stopped = true;
             return;
         }

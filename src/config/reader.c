@@ -121,7 +121,7 @@ static void unknown_key(struct reading *r, const char *parent, const char *key, 
         if (!option_is_child(&options[i], parent))
             continue;
         size_t d = spelling_distance(key, option_key(&options[i]));
-        if (d < best && d < strlen(option_key(&options[i]))) {
+        if (d < best && 2 * d <= strlen(option_key(&options[i]))) {
             best = d;
             nearest = &options[i];
         }

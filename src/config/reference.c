@@ -22,7 +22,7 @@ static const char *const intro =
     "- Sizes are bytes, or a whole number with `Ki`, `Mi` or `Gi`.\n"
     "- `${NAME}` in a value is the environment variable of that name, an error when it is not set; `$$` is a "
     "dollar, "
-    "and so is one before anything but `{` and `$`.\n"
+    "and so is one before anything but `{` and `$`. Inside `{…}` and `[…]` such a value needs quotes.\n"
     "- A key without a value (or `null`) is as good as none.\n"
     "- Anchors, aliases and tags of YAML are not supported. A file has at most 1 MiB.\n"
     "- The file is read again on SIGHUP and when it changes. One with errors changes nothing. Options marked "

@@ -229,7 +229,7 @@ static const char *split_url(struct wg_slice text, struct wg_slice *ret_authorit
     static const struct wg_slice scheme = {"http://", 7};
 
     if (wg_slice_starts_with(text, WG_SLICE("https://")))
-        return "https is not available in this version; use http://";
+        return "has https, which is not available in this version";
     if (!wg_slice_starts_with(text, scheme))
         return "must begin with http://";
     text = wg_slice(text.ptr + scheme.len, text.len - scheme.len);

@@ -1,1 +1,1 @@
-wakegate_unit_test(test_keys DEPS tenant config base)
+wakegate_unit_test(test_tenant DEPS tenant config base)

@@ -1,0 +1,1 @@
+wakegate_fuzz(config DEPS config base)
