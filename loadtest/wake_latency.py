@@ -202,7 +202,7 @@ def main():
     parser.add_argument("--load", type=float, nargs=2, default=(1.0, 2.0), metavar=("FROM", "TO"), help="seconds")
     parser.add_argument("--ttft", type=float, default=0, help="milliseconds of the model to its first token")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--wakegate", default=os.environ.get("WAKEGATE_BIN", ROOT / "build/release/src/wakegate"))
+    parser.add_argument("--wakegate", default=os.environ.get("WAKEGATE_BIN", ROOT / "build/release/src/main/wakegate"))
     parser.add_argument("--modelsim", default=os.environ.get("MODELSIM_BIN", ROOT / "build/release/loadtest/modelsim"))
     arguments = parser.parse_args()
     if arguments.starts < 1:
