@@ -16,6 +16,8 @@ struct wg_keeper_seat; /* our end of the socket pair, from fork to attach */
 
 /* Before any thread exists, with no secrets in memory yet. 0 or -errno. In the child it never returns. */
 WG_MUST_CHECK int wg_keeper_fork(struct wg_keeper_seat **ret_seat);
+/* Nobody will attach: the keeper ends, and is gone when this returns. NULL-safe. */
+struct wg_keeper_seat *wg_keeper_seat_free(struct wg_keeper_seat *seat);
 /* Takes the seat. */
 struct wg_keeper *wg_keeper_attach(struct wg_keeper_seat *seat, struct wg_loop *loop);
 /* Ends the keeper: every process group it has is killed, and it is gone when this returns (at most a second). After the targets were

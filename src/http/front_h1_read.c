@@ -36,7 +36,9 @@ static void end_empty_body(struct h1_front *h1)
 
 static void begin_request(struct h1_front *h1, const struct wg_request *request)
 {
-    h1->keep_alive = request->keep_alive && !h1->draining;
+    /* What follows a CONNECT may be meant for a tunnel that is not there. */
+    h1->keep_alive =
+        request->keep_alive && !h1->draining && !wg_slice_eq(request->method, WG_SLICE("CONNECT"));
     h1->http10 = request->version == 10;
     h1->expects = request->expect_continue;
     h1->wanted = h1->paused = h1->headed = h1->ended = h1->chunked = h1->above = false;

@@ -109,13 +109,14 @@ static void run_control(void *arg)
     wg_loop_run(arg);
 }
 
-static bool start(struct server *server, struct wg_keeper_seat *seat)
+static bool start(struct server *server, struct wg_keeper_seat **seat)
 {
     server->service = wg_loop_new();
     server->control = wg_loop_new();
     if (!server->service || !server->control || !add_signals(server))
         return false;
-    server->keeper = wg_keeper_attach(seat, server->service);
+    server->keeper = wg_keeper_attach(*seat, server->service);
+    *seat = NULL;
     server->fetch = wg_fetch_new(server->service);
     const struct wg_activator_env activator = {
         .control = server->control,
@@ -187,7 +188,7 @@ int serve(const char *path)
     if (load(&server)) {
         wg_log_configure(server.config->log.level, server.config->log.format);
         check_files(&server);
-        if (open_listeners(&server) && start(&server, seat)) {
+        if (open_listeners(&server) && start(&server, &seat)) {
             reload_init(&server);
             shutdown_init(&server);
             atomic_store(&server.ready, true);
@@ -199,5 +200,6 @@ int serve(const char *path)
         }
     }
     stop(&server);
+    wg_keeper_seat_free(seat);
     return code;
 }

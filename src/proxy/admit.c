@@ -66,11 +66,16 @@ static bool check_method(struct exchange *x, const struct wg_request *request, e
         answer_refuse_method(x, "GET, HEAD");
         return false;
     }
-    if (is_method(request, "CONNECT") || is_method(request, "TRACE")) {
-        answer_refuse_method(x, "GET, HEAD, POST");
-        return false;
-    }
     x->no_wake = reads || is_method(request, "OPTIONS");
+    return true;
+}
+
+/* Tunnels and echoes are served on no path. */
+static bool refuse_tunnel(struct exchange *x, const struct wg_request *request)
+{
+    if (!is_method(request, "CONNECT") && !is_method(request, "TRACE"))
+        return false;
+    answer_refuse_method(x, "GET, HEAD, POST");
     return true;
 }
 
@@ -231,7 +236,8 @@ void *admit_head(void *owner, struct wg_stream *stream, const struct wg_request 
     note_request(x, request);
     if (route.rest.ptr)
         x->api = wg_api_of_path(route.rest);
-    if (refuse_route(x, route.kind) || !check_method(x, request, route.kind) || !check_key(x, request))
+    if (refuse_tunnel(x, request) || refuse_route(x, route.kind) || !check_method(x, request, route.kind) ||
+        !check_key(x, request))
         return x;
     if (route.kind == ROUTE_LIST) {
         models_list(x);

@@ -124,6 +124,7 @@ static void lend(struct exchange *x)
     ticket->client_wait = x->client_wait;
     ticket->may_wake = !x->no_wake;
     ticket->again = x->attempts > 0;
+    ticket->waited_cold = x->waited_cold; /* keeps its clock when it comes again */
     x->hold = hold;
     worker->lent++;
     wg_activator_hold(worker->activator, ticket);

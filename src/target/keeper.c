@@ -92,6 +92,16 @@ int wg_keeper_fork(struct wg_keeper_seat **ret_seat)
     return 0;
 }
 
+struct wg_keeper_seat *wg_keeper_seat_free(struct wg_keeper_seat *seat)
+{
+    if (seat) {
+        close(seat->socket);
+        waitpid(seat->pid, NULL, 0);
+    }
+    free(seat);
+    return NULL;
+}
+
 /* It has left the list. */
 static void free_child(struct keeper_child *child)
 {
