@@ -28,8 +28,10 @@ struct back_link *back_pool_take(struct wg_back_pool *pool, struct wg_back *back
 /* A new one, connecting; NULL and *ret_error when that failed at once. */
 struct back_link *back_pool_connect(struct wg_back_pool *pool, struct wg_back *back,
                                     const struct wg_back_request *request, int *ret_error);
-/* Its request is over and it may serve another. */
-void back_pool_keep(struct wg_back_pool *pool, struct back_link *link);
+/* Its request is over and it may serve another. `streamed`: the answer's length was not announced; then it
+ * rests for a moment first, since some servers (cpp-httplib, so llama-server) promise to keep it and close it
+ * right behind the last chunk. */
+void back_pool_keep(struct wg_back_pool *pool, struct back_link *link, bool streamed);
 void back_link_close(struct back_link *link);
 
 uint64_t back_endpoint(const struct wg_back *back);

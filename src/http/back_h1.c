@@ -66,7 +66,7 @@ static void finish(struct wg_back *back, bool reusable)
     wg_timer_cancel(&back->timer);
     wg_deferred_cancel(&back->step);
     if (back->link && reusable)
-        back_pool_keep(back->pool, back->link);
+        back_pool_keep(back->pool, back->link, back->kind == WG_BODY_CHUNKED);
     else if (back->link)
         back_link_close(back->link);
     back->link = NULL;

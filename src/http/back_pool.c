@@ -9,6 +9,7 @@
 
 #define POOL_MAGIC 0xbac4b001
 #define BUCKETS    64
+#define REST       (50 * WG_USEC_PER_MSEC)
 
 struct wg_back_pool {
     uint32_t magic;
@@ -123,12 +124,12 @@ static bool is_quiet(const struct back_link *link)
 
 struct back_link *back_pool_take(struct wg_back_pool *pool, struct wg_back *back)
 {
-    const wg_usec oldest = wg_loop_now(pool->loop) - back_reuse(back);
+    const wg_usec now = wg_loop_now(pool->loop);
     wg_list_foreach_safe (node, &pool->idle[bucket_of(back_endpoint(back))]) {
         struct back_link *link = WG_LIST_ENTRY(node, struct back_link, idle);
-        if (link->endpoint_id != back_endpoint(back))
+        if (link->endpoint_id != back_endpoint(back) || link->rest_until > now)
             continue;
-        if (link->since < oldest || !is_quiet(link)) {
+        if (now - link->since > back_reuse(back) || !is_quiet(link)) {
             back_link_close(link);
             continue;
         }
@@ -159,7 +160,7 @@ struct back_link *back_pool_connect(struct wg_back_pool *pool, struct wg_back *b
     return link;
 }
 
-void back_pool_keep(struct wg_back_pool *pool, struct back_link *link)
+void back_pool_keep(struct wg_back_pool *pool, struct back_link *link, bool streamed)
 {
     const size_t bucket = bucket_of(link->endpoint_id);
     const wg_usec reuse = back_reuse(link->user);
@@ -169,6 +170,7 @@ void back_pool_keep(struct wg_back_pool *pool, struct back_link *link)
         return;
     }
     link->since = wg_loop_now(pool->loop);
+    link->rest_until = streamed ? link->since + REST : link->since;
     wg_list_prepend(&pool->idle[bucket], &link->idle);
     pool->n_idle[bucket]++;
     wg_conn_want_write(link->conn, false);

@@ -41,7 +41,7 @@ static void expect_write(struct h1_front *h1, bool pending)
 void h1_watch(struct h1_front *h1)
 {
     const bool stopped =
-        h1->in.len > 0 && (h1->state == H1_BUSY || (h1->state == H1_BODY && !h1_takes_body(h1)));
+        h1->in.len > 0 && (h1->state == H1_IDLE || h1->state == H1_BODY || h1->state == H1_BUSY);
     wg_conn_want_read(h1->base.conn, !stopped);
     wg_conn_watch_hangup(h1->base.conn, stopped);
 }
