@@ -135,8 +135,17 @@ static void refuse(struct sim *sim, struct evhttp_request *req, struct sim_recor
     reply_error(req, status, type, message);
 }
 
+static json_t *read_prompt(struct evhttp_request *req, struct sim_record *record)
+{
+    struct evbuffer *input = evhttp_request_get_input_buffer(req);
+    size_t len = evbuffer_get_length(input);
+    json_t *prompt = len > 0 ? json_loadb((const char *)evbuffer_pullup(input, -1), len, 0, NULL) : NULL;
+    note_prompt(record, prompt);
+    return prompt;
+}
+
 static void handle_prompt(struct sim *sim, struct evhttp_request *req, struct sim_record *record,
-                          const struct route *route)
+                          const struct route *route, const json_t *prompt)
 {
     struct sim_conn *conn = conn_of(sim, req);
     if (sim->options.only[0] != '\0' && strcmp(sim->options.only, route->path) != 0) {
@@ -149,17 +158,11 @@ static void handle_prompt(struct sim *sim, struct evhttp_request *req, struct si
         refuse(sim, req, record, 503, "unavailable_error", "no slot is free");
         return;
     }
-    struct evbuffer *input = evhttp_request_get_input_buffer(req);
-    size_t len = evbuffer_get_length(input);
-    json_t *prompt = len > 0 ? json_loadb((const char *)evbuffer_pullup(input, -1), len, 0, NULL) : NULL;
     if (!json_is_object(prompt) && route->kind != KIND_ECHO) {
         refuse(sim, req, record, 400, "invalid_request_error", "the body is not a JSON object");
-        json_decref(prompt);
         return;
     }
-    note_prompt(record, prompt);
     sim_job_start(sim, conn, req, record, route->kind, prompt);
-    json_decref(prompt);
 }
 
 /* ---- everything else ---- */
@@ -251,6 +254,7 @@ void sim_handle(struct evhttp_request *req, void *arg)
     struct sim_conn *conn = conn_of(sim, req);
     struct sim_record *record = sim_record_new(sim, req, conn != NULL ? conn->serial : 0);
     const struct route *route = prompt_route(path);
+    json_t *prompt = route != NULL ? read_prompt(req, record) : NULL;
     if (conn == NULL) {
         refuse(sim, req, record, 500, "server_error", "too many connections");
     } else if (sim->phase == PHASE_LOADING) {
@@ -272,6 +276,7 @@ void sim_handle(struct evhttp_request *req, void *arg)
         sim->stats.loading++;
         refuse(sim, req, record, 503, "unavailable_error", "the model sleeps");
     } else {
-        handle_prompt(sim, req, record, route);
+        handle_prompt(sim, req, record, route, prompt);
     }
+    json_decref(prompt);
 }

@@ -36,7 +36,6 @@ def test_act_02_arrivals_around_the_stop(gate):
     """ACT-02: 500 arrivals within milliseconds of the idle stop: each is 200 within a cold start and 2 s."""
     names = [f"m{i}" for i in range(10)]
     rounds = 50 if not proc.SANITIZER else 20
-    idle = 0.4
     g = gate([process_model(name, sim={"load": 0.05}, idle={"timeout": "400ms"}) for name in names])
     slow, bad = [], []
 
@@ -52,6 +51,7 @@ def test_act_02_arrivals_around_the_stop(gate):
                 if ended - began > 0.3 + 2 * proc.SLOW:
                     slow.append((name, ended - began))
                 jitter = seeded.choice([-0.05, -0.005, -0.001, 0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05])
+                idle = max(0.4, g.model_status(name)["expected_start_seconds"] or 0)
                 time.sleep(max(0, ended + idle + jitter - time.monotonic()))
 
     visit_threads = [threading.Thread(target=visit, args=(name,)) for name in names]

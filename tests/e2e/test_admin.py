@@ -104,7 +104,7 @@ def test_environment_in_a_configuration(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("models:\n  - name: ${MODEL_NAME}-$$1\n    target: { static: { endpoints: ['http://127.0.0.1:1'] } }\n")
     done = run("check", "--print", "-c", file, env={"MODEL_NAME": "qwen"})
-    assert done.returncode == 0 and "qwen-$1" in done.stdout
+    assert done.returncode == 0 and "qwen-$$1" in done.stdout, "printed so that it can be read again"
     done = run("check", "-c", file, env={})
     assert done.returncode == 1 and "MODEL_NAME" in done.stdout + done.stderr
 

@@ -44,7 +44,7 @@ def test_drain_01_the_backlog_is_poured(gate):
     order = [r["prompt"] for r in Sim(port).requests(prompts_only=True)]
     assert len(order) == 501
     assert order.index("lone") < 16
-    assert order.index("late") == 500
+    assert order.index("late") >= 500 - 8, "what left at the same time may arrive in any order"
     assert g.metric("wakegate_hold_duration_seconds_count", model="m") == 501
 
 
@@ -157,13 +157,14 @@ def test_drain_02_nonsense_from_the_backend_is_502(gate, backend):
 
     b = backend(handle)
     g = gate([static_model("m", [b])])
+    g.warm()
     for data in answers:
-        g.warm()
-        before = b.requests[-1].connection
         r = g.chat(text="odd")
         assert (r.status, r.code) == (502, "upstream_error"), data
-        g.warm()
-        assert b.requests[-1].connection != before
+        odd = b.requests[-1].connection
+        for _ in range(4):
+            g.warm()
+            assert b.requests[-1].connection != odd
 
 
 def test_drain_02_the_models_own_503_is_passed_on(gate, sim):

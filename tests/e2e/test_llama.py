@@ -30,11 +30,12 @@ def llama(gate, real_part):
 def test_a_real_model_server(llama):
     """12 requests at a cold llama-server, plain and streamed, then the idle stop, then the same again."""
     g, port = llama
+    cap = {"max_tokens": 8, "ignore_eos": True}
     for _ in range(2):
         requests = [
-            request_bytes(body=chat("tiny", f"count to {i}", max_tokens=8, stream=i % 2 == 0, stream_options={"include_usage": True}))
+            request_bytes(body=chat("tiny", f"count to {i}", **cap, stream=True, stream_options={"include_usage": True}))
             if i % 2 == 0
-            else request_bytes(body=chat("tiny", f"count to {i}", max_tokens=8))
+            else request_bytes(body=chat("tiny", f"count to {i}", **cap))
             for i in range(12)
         ]
         assert g.state("tiny") == "cold"
@@ -60,7 +61,7 @@ def test_a_real_model_server(llama):
 def test_completions_and_embeddings_paths_of_a_real_server(llama):
     """The other paths of a real server work the same."""
     g, _ = llama
-    r = g.call("POST", "/v1/completions", {"model": "tiny", "prompt": "one two", "max_tokens": 4}, timeout=80)
+    r = g.call("POST", "/v1/completions", {"model": "tiny", "prompt": "one two", "max_tokens": 4, "ignore_eos": True}, timeout=80)
     assert r.status == 200 and r.json()["usage"]["completion_tokens"] == 4
     r = g.call("POST", "/tokenize", {"model": "tiny", "content": "the of and"})
     assert r.status == 200 and len(r.json()["tokens"]) >= 3
@@ -71,7 +72,7 @@ def test_a_client_that_leaves_stops_the_real_server(llama):
     g, port = llama
     g.chat("tiny", max_tokens=1, timeout=80)
     with g.client() as client:
-        client.request(body=chat("tiny", "go on", max_tokens=1900, stream=True))
+        client.request(body=chat("tiny", "go on", max_tokens=1900, ignore_eos=True, stream=True))
         client.response(until=lambda r: len(r.pieces) > 3)
     g.wait_inflight(0, "tiny")
     from harness.http1 import call

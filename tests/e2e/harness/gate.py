@@ -62,6 +62,7 @@ class Gate:
             "admin": {"address": f"127.0.0.1:{self.admin}"},
             "log": {"level": "debug"},
             "shutdown": {"grace": "3s"},
+            "limits": {"maxConnections": 4000},
         }
         self.models = models
         self.more = more
