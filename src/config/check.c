@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "file.h"
 #include "wakegate/base/map.h"
@@ -133,19 +132,6 @@ static void check_listeners(const struct spot *top, struct wg_config *config)
         spot_warning(top, "admin.address",
                      "is not a loopback address and there are no admin.keys: "
                      "orders to wake or sleep will be refused");
-}
-
-/* Each client connection may have one to a model server. */
-static void check_limits(const struct spot *top, const struct wg_config *config)
-{
-    struct rlimit files;
-    uint64_t need = config->limits.max_connections * 2 + 256;
-
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < need)
-        spot_warning(
-            top, "limits.maxConnections",
-            "needs %llu open files, of which the system allows %llu: raise the hard limit (LimitNOFILE=)",
-            (unsigned long long)need, (unsigned long long)files.rlim_max);
 }
 
 /* ---- keys and tenants ---- */
@@ -304,7 +290,6 @@ void check_config(struct reading *reading, struct wg_config *config, const struc
             read_key_file(&spot, &config->admin.keys[i]);
     }
     check_listeners(&top, config);
-    check_limits(&top, config);
     check_models(&top, config);
     check_tenants(&top, config);
     if (config->open) {

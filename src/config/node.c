@@ -91,7 +91,9 @@ static void attach(struct builder *b, struct node *node)
     }
     struct frame *frame = &b->frames[b->depth - 1];
     struct node *parent = frame->node;
+    WG_ASSERT(parent != NULL);
     if ((parent->n & (parent->n + 1)) == 0) { /* 0, 1, 3, 7 …: room for twice as many */
+        /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
         parent->items = wg_xrealloc(parent->items, 2 * parent->n + 2, sizeof(*parent->items));
         if (parent->kind == NODE_MAPPING)
             parent->keys = wg_xrealloc(parent->keys, 2 * parent->n + 2, sizeof(*parent->keys));

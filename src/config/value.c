@@ -339,7 +339,7 @@ static bool harmless_segment(struct wg_slice segment)
     size_t dots = 0, characters = 0;
 
     for (size_t i = 0; i < segment.len; i++, characters++) {
-        int c = segment.ptr[i];
+        int c = (unsigned char)segment.ptr[i];
         if (c == '%' && i + 2 < segment.len) {
             int high = hex_digit(segment.ptr[i + 1]), low = hex_digit(segment.ptr[i + 2]);
             if (high >= 0 && low >= 0) {

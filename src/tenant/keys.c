@@ -126,7 +126,7 @@ int wg_key_make(char out_key[static 64], char out_sha256[static 65])
 
     if (RAND_bytes(bytes, sizeof(bytes)) != 1)
         return -EIO;
-    memcpy(out_key, "wg-", 3);
+    memcpy(out_key, "wg-", sizeof("wg-"));
     add_base64url(bytes, out_key + 3);
     OPENSSL_cleanse(bytes, sizeof(bytes));
     wg_key_hash(wg_slice_str(out_key), &hash);
