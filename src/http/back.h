@@ -12,7 +12,8 @@ struct back_link {
     struct wg_back_pool *pool;
     struct wg_back *user;
     uint64_t endpoint_id;
-    wg_usec since; /* idle since */
+    wg_usec since;      /* idle since */
+    wg_usec rest_until; /* not taken before: see back_pool_keep */
     bool reused;
     struct wg_timer timer; /* its end as an idle connection */
     struct wg_deferred dead;
