@@ -155,6 +155,9 @@ struct wg_admin *wg_admin_free(struct wg_admin *admin)
     if (admin->mailbox)
         admin->mailbox = wg_mailbox_free(admin->mailbox);
     admin_requests_free(admin);
+    /* Connections and requests are reaped by a turn, and nobody else runs one any more. */
+    wg_loop_stop(admin->loop);
+    wg_loop_run(admin->loop);
     wg_pool_free(admin->pool);
     wg_config_unref(admin->config);
     free(admin);

@@ -111,7 +111,7 @@ static struct house *build_loopback(struct wg_config *config)
     return build((struct sockaddr *)&any, sizeof(any), config);
 }
 
-/* The order of the end is the one that main keeps: loops, activator, admin, and one more turn to reap. */
+/* The order of the end is the one that main keeps: loops, activator, admin. */
 static void tear_down(struct house *house)
 {
     wg_loop_stop(house->control);
@@ -123,8 +123,6 @@ static void tear_down(struct house *house)
     wg_fetch_free(house->fetch);
     wg_keeper_free(house->keeper);
     wg_mailbox_free(house->orders);
-    wg_loop_stop(house->service);
-    wg_loop_run(house->service);
     wg_loop_free(house->service);
     wg_loop_free(house->control);
     close(house->listen_fd);
