@@ -47,21 +47,6 @@ fail:
     return wg_loop_free(loop);
 }
 
-struct wg_loop *wg_loop_free(struct wg_loop *loop)
-{
-    if (!loop)
-        return NULL;
-    wheel_clear(loop);
-    if (loop->wake_event)
-        event_free(loop->wake_event);
-    if (loop->wake_fd >= 0)
-        close(loop->wake_fd);
-    if (loop->base)
-        event_base_free(loop->base);
-    free(loop);
-    return NULL;
-}
-
 /* Runs the list until it is empty: what runs may defer more. */
 static void run_all(struct wg_list *list)
 {
@@ -80,6 +65,22 @@ static void end_turn(struct wg_loop *loop)
         run_all(&loop->dead);
     } while (!wg_list_empty(&loop->deferred));
     loop->now = 0;
+}
+
+struct wg_loop *wg_loop_free(struct wg_loop *loop)
+{
+    if (!loop)
+        return NULL;
+    end_turn(loop); /* what closed since the last turn is still to be reaped */
+    wheel_clear(loop);
+    if (loop->wake_event)
+        event_free(loop->wake_event);
+    if (loop->wake_fd >= 0)
+        close(loop->wake_fd);
+    if (loop->base)
+        event_base_free(loop->base);
+    free(loop);
+    return NULL;
 }
 
 void wg_loop_run(struct wg_loop *loop)

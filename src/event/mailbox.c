@@ -82,7 +82,8 @@ void wg_mailbox_post(struct wg_mailbox *mailbox, struct wg_mail *mail)
     pthread_mutex_lock(&mailbox->lock);
     const bool was_empty = wg_list_empty(&mailbox->inbox);
     wg_list_append(&mailbox->inbox, &mail->link);
-    /* Under the lock: a receiver that frees its mailbox after the last message must not pull the descriptor away. */
+    /* Under the lock: a receiver that frees its mailbox after the last message must not pull the descriptor
+     * away. */
     const uint64_t one = 1;
     if (was_empty && write(mailbox->fd, &one, sizeof(one)) < 0)
         WG_ASSERT(errno == EAGAIN || errno == EINTR);

@@ -87,8 +87,30 @@ static void on_newcomer(struct wg_mail *mail, void *receiver)
 {
     struct newcomer *newcomer = WG_CONTAINER_OF(mail, struct newcomer, mail);
     struct worker *worker = WG_CAST(worker, receiver, WORKER_MAGIC);
+    if (!worker->routes) {
+        wg_list_append(&worker->early, &mail->link);
+        return;
+    }
     open_client(worker, newcomer->fd, &newcomer->peer);
     free(newcomer);
+}
+
+/* Handed over by a worker that had the first plan before us. */
+static void open_early(struct worker *worker)
+{
+    struct wg_list *node;
+    while ((node = wg_list_pop(&worker->early)))
+        on_newcomer(WG_LIST_ENTRY(node, struct wg_mail, link), worker);
+}
+
+static void close_early(struct worker *worker)
+{
+    struct wg_list *node;
+    while ((node = wg_list_pop(&worker->early))) {
+        struct newcomer *newcomer = WG_LIST_ENTRY(node, struct newcomer, mail.link);
+        close(newcomer->fd);
+        free(newcomer);
+    }
 }
 
 void worker_adopt(struct worker *worker, int fd, const struct sockaddr_storage *peer)
@@ -170,6 +192,7 @@ static void take_plan(struct worker *worker, struct wg_plan *plan)
     };
     if (first && !worker->draining)
         open_listeners(worker);
+    open_early(worker);
 }
 
 static void on_publication(struct wg_mail *mail, void *receiver)
@@ -297,6 +320,7 @@ int worker_new(struct wg_proxy *proxy, unsigned index, const struct wg_proxy_env
     worker->index = index;
     worker->proxy = proxy;
     worker->activator = env->activator;
+    wg_list_init(&worker->early);
     wg_list_init(&worker->clients);
     wg_list_init(&worker->exchanges);
     if (getrandom(&worker->random, sizeof(worker->random), 0) < 0)
@@ -338,11 +362,9 @@ struct worker *worker_free(struct worker *worker)
     stop_listening(worker);
     free(worker->listeners);
     worker->mailbox = wg_mailbox_free(worker->mailbox);
+    close_early(worker);
     worker->backs = wg_back_pool_free(worker->backs);
-    if (worker->loop) {
-        wg_loop_stop(worker->loop); /* one more turn reaps what is left */
-        wg_loop_run(worker->loop);
-    }
+    worker->loop = wg_loop_free(worker->loop);
     while (worker->n_skims > 0)
         wg_skim_free(worker->skims[--worker->n_skims]);
     for (size_t i = 0; i < worker->n_views; i++)
@@ -350,7 +372,6 @@ struct worker *worker_free(struct worker *worker)
     free(worker->views);
     routes_unref(worker->routes);
     wg_pool_free(worker->pool);
-    wg_loop_free(worker->loop);
     worker->magic = 0;
     free(worker);
     return NULL;

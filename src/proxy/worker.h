@@ -22,6 +22,7 @@ struct worker {
     struct routes *routes;  /* of the newest plan; NULL until the first */
     struct wg_view **views; /* by model id; NULL: not known yet */
     size_t n_views;
+    struct wg_list early;     /* struct newcomer: connections that came before the first plan */
     struct wg_list clients;   /* struct client */
     struct wg_list exchanges; /* struct exchange, all that are alive */
     size_t lent;              /* holds that have not come home */
