@@ -15,7 +15,6 @@ from harness.http1 import chat, request_bytes
 from harness.sim import Sim, command
 
 
-@pytest.mark.core
 def test_act_01_a_burst_causes_one_wake_and_no_losses(gate):
     """ACT-01: 1,000 concurrent requests over 1,000 connections at a cold model, ready after 3 s."""
     port = proc.free_port()
@@ -31,7 +30,6 @@ def test_act_01_a_burst_causes_one_wake_and_no_losses(gate):
     assert len(proc.re.findall(r" model m: waking", g.process.log())) == 1
 
 
-@pytest.mark.core
 def test_act_02_arrivals_around_the_stop(gate):
     """ACT-02: 500 arrivals within milliseconds of the idle stop: each is 200 within a cold start and 2 s."""
     names = [f"m{i}" for i in range(10)]
@@ -73,7 +71,6 @@ def test_act_02_arrivals_around_the_stop(gate):
     proc.wait_for(lambda: g.process.fds() <= fds + 2, 5, f"descriptors flat at {fds}, now {g.process.fds()}")
 
 
-@pytest.mark.core
 def test_act_03_every_wake_works_like_the_first(gate):
     """ACT-03: 20 cold cycles on another port each time, same latency, flat descriptors."""
     model = process_model("m", sim={"load": 0.3})
@@ -126,7 +123,6 @@ def test_act_08_latency_does_not_depend_on_another_timeout(gate, backend, before
     assert time.monotonic() - began < 2.5 + 0.5 * (proc.SLOW - 1)
 
 
-@pytest.mark.core
 def test_act_09_the_child_dies_while_loading(gate, tmp_path):
     """ACT-09: 10 waiters get 503 within a second of the exit; after the back-off the next request starts it again."""
     marker = tmp_path / "second"
@@ -162,7 +158,6 @@ def stubborn(port):
     return process_model("m", port, sim={"fork": True, "ignore_term": True}, target={"process": {"stopTimeout": "1s"}})
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("how", ["sleep", "reload", "term", "kill"])
 def test_act_10_the_whole_tree_is_stopped(gate, how):
     """ACT-10: wrapper and deaf grandchild are gone, the port is free, whichever way it was stopped."""

@@ -21,7 +21,6 @@ def of(tenant, text):
     return request_bytes(body=chat("m", text), headers=[("Authorization", f"Bearer key-{tenant}")])
 
 
-@pytest.mark.core
 def test_drain_01_the_backlog_is_poured(gate):
     """DRAIN-01: 500 held against 8 slots: never more than 8 at the model, none refused, all 200; a tenant's lone
     request among 499 of another is served in the first two rounds; who comes later does not overtake."""
@@ -73,7 +72,6 @@ def test_drain_order_within_a_tenant_is_first_come_first_served(gate):
     assert [r["prompt"] for r in Sim(port).requests(prompts_only=True)] == [f"n{i}" for i in range(30)]
 
 
-@pytest.mark.core
 def test_drain_priority_first_then_turns_by_weight(gate):
     """A higher priority is drained first; within one, weights 3 and 1 give three turns to one."""
     tenants = [
@@ -106,7 +104,6 @@ def test_drain_02_refused_connection_is_queued_again(gate, backend):
     assert g.outcome("upstream_error") == 0
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("how", ["rst", "fin", "half-head"])
 def test_drain_02_what_may_have_run_is_not_sent_again(gate, backend, how):
     """DRAIN-02: the request was sent whole, then the connection ends before an answer: 502, one execution."""
@@ -179,7 +176,6 @@ def test_drain_02_the_models_own_503_is_passed_on(gate, sim):
     assert g.outcome("ok") == 1
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("stream", [False, True], ids=["no-bytes-yet", "mid-stream"])
 @pytest.mark.parametrize("how", ["fin", "rst", "half-close"])
 def test_drain_03_when_the_client_goes_the_backend_is_told(gate, sim, stream, how):

@@ -83,7 +83,6 @@ def front(gate, backend):
     return g, b
 
 
-@pytest.mark.core
 def test_h1_01_request_framing_matrix(front):
     """H1-01: each malformed framing is a 4xx and a close, the backend sees nothing; then a good request works."""
     g, b = front
@@ -126,7 +125,6 @@ def test_h1_01_unusual_but_legal_framing_is_accepted(front):
     assert [q.body for q in b.requests] == [BODY] * len(legal)
 
 
-@pytest.mark.core
 def test_h1_02_idle_connection_race(gate, sim):
     """H1-02, scaled: the server closes idle connections at 1.00 s, 400 POSTs come 0.95 to 1.05 s apart over 20
     connections: no 5xx, each executed once."""
@@ -335,7 +333,6 @@ def test_h1_07_hold_time_is_not_slowness(gate):
     assert g.chat().status == 200
 
 
-@pytest.mark.core
 def test_h1_07_pipelining_behind_a_held_request(gate):
     """H1-07: 10,000 pipelined requests behind a held one: reads stop, memory is flat, answers come in order."""
     port = proc.free_port()
@@ -343,7 +340,8 @@ def test_h1_07_pipelining_behind_a_held_request(gate):
     g.process.wait_log(".")
     rss = g.process.rss()
     n = 10000 if not proc.SANITIZER else 2000
-    one = request_bytes("GET", "/v1/models/m", headers=[("X-Pad", "p" * 500)])
+    # 12 MB in all: more than the sockets' own buffers take
+    one = request_bytes("GET", "/v1/models/m", headers=[("X-Pad", "p" * (12000000 // n))])
     with g.client() as client:
         client.send(request_bytes(body=chat(text="first")))
         sender = Background(client.send, one * n)
@@ -378,7 +376,6 @@ def nested(depth, close=True):
     return (text + ("]" * depth + "}" if close else "")).encode()
 
 
-@pytest.mark.core
 def test_h1_08_json_that_kills_parsers(gate, sim):
     """H1-08: deep nesting and odd documents are 400 or accepted, at once, and 100 held requests do not notice."""
     server = sim(load=600)

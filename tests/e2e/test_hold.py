@@ -36,7 +36,6 @@ class Sampler:
         return self.most
 
 
-@pytest.mark.core
 def test_hold_01_waiters_that_left_leave_the_buffer(gate, sim):
     """HOLD-01: 200 requests a second of 64 KiB for 10 s, each client gone after 1 s, half of them by RST."""
     server = sim(load=600)
@@ -181,7 +180,7 @@ def test_hold_08_buffered_bytes_are_bounded_and_refusal_is_early(gate):
         client.send(body)
     g.wait_held(6)
     assert g.metric("wakegate_held_bytes", model="m") >= 6 * len(body)
-    assert g.process.rss() - rss < 96 * MIB * (1 if not proc.SANITIZER else 2)
+    assert g.process.rss() - rss < 96 * MIB * proc.FAT
     for client in clients:
         client.close()
     g.wait_held(0)
@@ -234,7 +233,6 @@ def test_hold_08_a_large_multimodal_body_is_accepted(gate):
     assert [s["sha256"] for s in seen] == [sha256(body).hexdigest()]
 
 
-@pytest.mark.core
 def test_hold_09_nothing_but_a_real_inference_call_wakes(gate):
     """HOLD-09: lists, pages and bad requests leave every model cold, and the list is complete."""
     tenants = [{"name": "t", "keys": [{"sha256": proc.sha256("good")}]}]

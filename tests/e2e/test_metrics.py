@@ -2,15 +2,12 @@
 
 import time
 
-import pytest
-
 from harness import proc
 from harness.crowd import crowd
 from harness.gate import process_model, static_model
 from harness.http1 import chat, request_bytes
 
 
-@pytest.mark.core
 def test_met_02_each_ending_has_its_own_outcome(gate, sim):
     """MET-02: every ending counts once under its own name; a client that left is not a success; gauges end at 0."""
     server = sim()

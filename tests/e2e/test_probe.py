@@ -93,7 +93,6 @@ def test_probe_03_not_every_model_speaks_chat(gate, sim, kind, path, body):
     assert ("max_tokens" in probe["body"]) == (kind == "completions")
 
 
-@pytest.mark.core
 def test_probe_03_the_wrong_kind_is_told_and_not_endless(gate, sim):
     """PROBE-03, and a steady 4xx: the waiters get its text long before the wake's timeout."""
     g = gate([process_model("m", sim={"only": "/v1/embeddings"}, wake={"timeout": "60s"})])

@@ -4,8 +4,6 @@ import os
 import signal
 import time
 
-import pytest
-
 from harness import proc
 from harness.crowd import Background, crowd
 from harness.gate import process_model, static_model
@@ -17,7 +15,6 @@ def reloads(g, result):
     return g.metric("wakegate_config_reloads_total", result=result)
 
 
-@pytest.mark.core
 def test_cfg_01_reloads_under_load(gate):
     """CFG-01: 10 held and 5 streams, 20 reloads in a second, good, bad, half-written and unchanged: nothing dropped,
     one instance of each model."""

@@ -11,7 +11,6 @@ from harness.gate import process_model, static_model
 from harness.http1 import call, chat, request_bytes
 
 
-@pytest.mark.core
 def test_shut_01_held_and_streaming_requests_are_finished(gate, sim):
     """SHUT-01: 20 held (ready at 4 s), 5 streams of 5 s, 5 idle connections; SIGTERM at 1 s: /readyz fails at once,
     new connections are taken for shutdown.delay, all held are answered, streams end clean, exit 0 right after."""
