@@ -71,7 +71,7 @@ class Wakegate:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [os.path.join(ROOT, build, "src/main/wakegate"), "-c", config],
-                stdout=log, stderr=log, env={**os.environ, "PATH": path},
+                stdout=log, stderr=log, env={**os.environ, "PATH": path}, start_new_session=True,  # Ctrl-C is ours
             )
 
     def get(self, path):
@@ -155,8 +155,6 @@ class Story:
         self.say = narrator.say
         self.told = set()
         self.woken = time.monotonic()
-        self.held = 0
-        self.most_held = 0
 
     def once(self, key, text):
         if key not in self.told:
@@ -165,23 +163,21 @@ class Story:
 
     def look(self, model):
         held = model["held"]
-        if held > self.most_held:
-            self.most_held = held
         if held == len(QUESTIONS):
             self.once("held", f"{held} requests are held. No client saw an error; each simply waits for its answer.")
         if model["state"] == "waking":
             for phase, text in self.PHASES.items():
                 if model["phase"] == phase or (phase == "started" and model["phase"]):
                     self.once(phase, text)
+            waited = int(time.monotonic() - self.woken)
+            if "listening" in self.told and waited > 0 and waited % 2 == 0:
+                self.once(f"loading {waited}", f"Still loading; {held} wait.")
         if model["state"] == "warm" and "warm" not in self.told:
             self.once("listening", self.PHASES["listening"])
             self.once("warm", f"First token proved after {time.monotonic() - self.woken:.1f} s: the tiny prompt got a real answer.\n"
                       "         The model is warm, and Wakegate lets the requests through, two at a time: this model has two slots.")
-            self.held = held
-        elif "warm" in self.told and held < self.held:
-            self.held = held
-            if held == 0:
-                self.once("drained", "Drained: nobody waits any more.")
+        if "warm" in self.told and held == 0:
+            self.once("drained", "Drained: nobody waits any more.")
 
 
 def wake_and_stream(gate, narrator):
@@ -235,7 +231,13 @@ def stay(gate, narrator):
     gate.process.wait()
 
 
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
 def main(argv):
+    signal.signal(signal.SIGINT, interrupted)
+    signal.signal(signal.SIGTERM, interrupted)
     if len(argv) not in (2, 3) or argv[2:] not in ([], ["--stay"]):
         print("usage: scripts/quickstart [--stay]", file=sys.stderr)
         return 2
