@@ -103,7 +103,7 @@ struct wg_loop *wg_conn_loop(const struct wg_conn *conn);
 
 void wg_conn_want_read(struct wg_conn *conn, bool on);
 void wg_conn_want_write(struct wg_conn *conn, bool on);
-/* Watches for the peer's FIN or reset while reading is off (EPOLLRDHUP). */
+/* Watches for the peer's FIN or reset while reading is off; while it is on, a read tells. */
 void wg_conn_watch_hangup(struct wg_conn *conn, bool on);
 void wg_conn_mark_dirty(struct wg_conn *conn);
 

@@ -1,5 +1,7 @@
 /* A nonblocking stream socket on a loop. TLS will come in behind the same calls; who uses them does not see
- * it. */
+ * it. The end of a peer that is not read from is watched by an epoll of its own, since libevent (2.1) gives a
+ * reset to readers and writers alone: where there are none, it would wake the loop for ever and tell nobody.
+ */
 #include "loop_internal.h"
 
 #include <event2/event_struct.h>
@@ -8,9 +10,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
-#define CONN_MAGIC 0xc0221ec7
+#define CONN_MAGIC     0xc0221ec7
+#define HANGUPS_A_TURN 64
 
 struct wg_conn {
     uint32_t magic;
@@ -18,7 +22,7 @@ struct wg_conn {
     struct wg_loop *loop;
     const struct wg_conn_handler *handler;
     void *arg;
-    struct event read, write, hangup;
+    struct event read, write;
     struct wg_deferred dirty, dead;
     bool reading, writing, watching;
 };
@@ -37,11 +41,33 @@ static void on_writable(evutil_socket_t fd WG_UNUSED, short what WG_UNUSED, void
         conn->handler->writable(conn->arg);
 }
 
-static void on_hangup(evutil_socket_t fd WG_UNUSED, short what WG_UNUSED, void *arg)
+/* Connections that the handlers close stay in memory for this turn. */
+static void on_hangups(evutil_socket_t fd, short what WG_UNUSED, void *arg WG_UNUSED)
 {
-    struct wg_conn *conn = WG_CAST(wg_conn, arg, CONN_MAGIC);
-    if (conn->fd >= 0 && conn->watching && conn->handler->hangup)
-        conn->handler->hangup(conn->arg);
+    struct epoll_event events[HANGUPS_A_TURN];
+    const int n = epoll_wait(fd, events, HANGUPS_A_TURN, 0);
+    for (int i = 0; i < n; i++) {
+        struct wg_conn *conn = WG_CAST(wg_conn, events[i].data.ptr, CONN_MAGIC);
+        if (conn->fd >= 0 && conn->watching && conn->handler->hangup)
+            conn->handler->hangup(conn->arg);
+    }
+}
+
+int hangups_init(struct wg_loop *loop)
+{
+    loop->hangup_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->hangup_fd < 0)
+        return -errno;
+    loop->hangup_event = event_new(loop->base, loop->hangup_fd, EV_READ | EV_PERSIST, on_hangups, loop);
+    return loop->hangup_event && event_add(loop->hangup_event, NULL) == 0 ? 0 : -ENOMEM;
+}
+
+void hangups_clear(struct wg_loop *loop)
+{
+    if (loop->hangup_event)
+        event_free(loop->hangup_event);
+    if (loop->hangup_fd >= 0)
+        close(loop->hangup_fd);
 }
 
 static void flush(struct wg_deferred *deferred)
@@ -69,7 +95,6 @@ struct wg_conn *wg_conn_new(struct wg_loop *loop, int fd, const struct wg_conn_h
     conn->arg = arg;
     event_assign(&conn->read, loop->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
     event_assign(&conn->write, loop->base, fd, EV_WRITE | EV_PERSIST, on_writable, conn);
-    event_assign(&conn->hangup, loop->base, fd, EV_CLOSED | EV_PERSIST, on_hangup, conn);
     wg_deferred_init(&conn->dirty, flush);
     wg_deferred_init(&conn->dead, reap);
     return conn;
@@ -156,7 +181,11 @@ void wg_conn_want_write(struct wg_conn *conn, bool on)
 
 void wg_conn_watch_hangup(struct wg_conn *conn, bool on)
 {
-    arm(&conn->hangup, &conn->watching, on);
+    struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = conn};
+    if (conn->watching == on)
+        return;
+    conn->watching = on;
+    WG_ASSERT(epoll_ctl(conn->loop->hangup_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, conn->fd, &event) == 0);
 }
 
 void wg_conn_mark_dirty(struct wg_conn *conn)

@@ -21,7 +21,7 @@ static struct event_base *new_base(void)
         return NULL;
     /* Only the loop's own thread touches the base: other threads reach it through an eventfd. */
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-    event_config_require_features(config, EV_FEATURE_O1 | EV_FEATURE_EARLY_CLOSE);
+    event_config_require_features(config, EV_FEATURE_O1);
     struct event_base *base = event_base_new_with_config(config);
     event_config_free(config);
     return base;
@@ -32,7 +32,7 @@ struct wg_loop *wg_loop_new(void)
     struct wg_loop *loop = WG_NEW(struct wg_loop);
     wg_list_init(&loop->deferred);
     wg_list_init(&loop->dead);
-    loop->wake_fd = -1;
+    loop->wake_fd = loop->hangup_fd = -1;
     loop->base = new_base();
     if (!loop->base)
         goto fail;
@@ -40,7 +40,8 @@ struct wg_loop *wg_loop_new(void)
     if (loop->wake_fd < 0)
         goto fail;
     loop->wake_event = event_new(loop->base, loop->wake_fd, EV_READ | EV_PERSIST, on_wake, loop);
-    if (!loop->wake_event || event_add(loop->wake_event, NULL) < 0 || wheel_init(loop) < 0)
+    if (!loop->wake_event || event_add(loop->wake_event, NULL) < 0 || wheel_init(loop) < 0 ||
+        hangups_init(loop) < 0)
         goto fail;
     return loop;
 fail:
@@ -73,6 +74,7 @@ struct wg_loop *wg_loop_free(struct wg_loop *loop)
         return NULL;
     end_turn(loop); /* what closed since the last turn is still to be reaped */
     wheel_clear(loop);
+    hangups_clear(loop);
     if (loop->wake_event)
         event_free(loop->wake_event);
     if (loop->wake_fd >= 0)

@@ -25,8 +25,13 @@ struct wg_loop {
     struct wheel wheel;
     int wake_fd; /* eventfd: wg_loop_stop from any thread */
     struct event *wake_event;
+    int hangup_fd; /* epoll of the connections that are watched for their end alone: see conn.c */
+    struct event *hangup_event;
     _Atomic bool stop;
 };
 
 int wheel_init(struct wg_loop *loop);
 void wheel_clear(struct wg_loop *loop);
+
+int hangups_init(struct wg_loop *loop);
+void hangups_clear(struct wg_loop *loop);

@@ -2,7 +2,7 @@
  */
 #include "unit.h"
 
-#include "wakegate/event.h"
+#include "loop_until.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -37,7 +37,6 @@ static void server_hangup(void *arg)
     struct pair *pair = arg;
     pair->hung_up = true;
     wg_conn_watch_hangup(pair->server, false);
-    wg_loop_stop(pair->loop);
 }
 
 static void server_flush(void *arg)
@@ -121,6 +120,12 @@ static void send_text(struct pair *pair, const char *text)
     assert_int_equal(wg_conn_writev(pair->client, &iov, 1), (ssize_t)strlen(text));
 }
 
+static bool has_hung_up(void *arg)
+{
+    const struct pair *pair = arg;
+    return pair->hung_up;
+}
+
 static void test_bytes_and_end_of_file(void **state)
 {
     struct pair *pair = *state;
@@ -142,8 +147,20 @@ static void test_hangup_is_seen_behind_unread_bytes(void **state)
     send_text(pair, "never read");
     wg_conn_close(pair->client, false);
     pair->client = NULL;
-    wg_loop_run(pair->loop);
-    assert_true(pair->hung_up);
+    assert_true(loop_until(pair->loop, has_hung_up, pair, 5 * WG_USEC_PER_SEC));
+    assert_int_equal(pair->n_got, 0);
+}
+
+/* The kernel tells a reset as an error, not as a hang-up: it must be seen all the same, and not over and
+ * over. */
+static void test_reset_is_seen_while_reading_is_off(void **state)
+{
+    struct pair *pair = *state;
+    wg_conn_watch_hangup(pair->server, true);
+    send_text(pair, "never read");
+    wg_conn_close(pair->client, true);
+    pair->client = NULL;
+    assert_true(loop_until(pair->loop, has_hung_up, pair, 5 * WG_USEC_PER_SEC));
     assert_int_equal(pair->n_got, 0);
 }
 
@@ -200,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bytes_and_end_of_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hangup_is_seen_behind_unread_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reset_is_seen_while_reading_is_off, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hard_close_is_a_reset, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_flush_comes_once_at_the_end_of_the_turn, set_up, tear_down),
         cmocka_unit_test(test_refused),
