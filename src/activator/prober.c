@@ -14,10 +14,12 @@
 #define CONNECT_TIMEOUT (500 * WG_USEC_PER_MSEC)
 #define ANSWER_MAX      ((size_t)1 << 20)
 /* While a server says "loading", the gap grows with the time it has said so: noticing costs a 512th of the
- * load, at most. */
-#define PATIENCE     512
-#define STEADY_COUNT 5
-#define STEADY_SPAN  (3 * WG_USEC_PER_SEC)
+ * load, at most. It stops growing early enough that half of it, which a held client waits on average, stays
+ * well below 100 ms however long the load is. */
+#define PATIENCE      512
+#define PATIENCE_MOST (150 * WG_USEC_PER_MSEC)
+#define STEADY_COUNT  5
+#define STEADY_SPAN   (3 * WG_USEC_PER_SEC)
 /* Some servers refuse fewer. */
 #define TOKENS_FLOOR 16U
 
@@ -41,7 +43,7 @@ struct wg_prober {
 
 enum gap {
     GAP_CONNECT,  /* nobody there: connectInterval */
-    GAP_LOADING,  /* quick and cheap to ask again: from connectInterval up to interval */
+    GAP_LOADING,  /* cheap to ask again: from connectInterval up, as the load and an answer take longer */
     GAP_INTERVAL, /* it costs the server something: interval */
     GAP_NONE      /* ask again at once */
 };
@@ -73,6 +75,12 @@ static const struct outcome_row {
 
 /* ---- after an attempt ---- */
 
+wg_usec wg_prober_loading_gap(const struct wg_config_probe *probe, wg_usec loading, wg_usec took)
+{
+    const wg_usec patience = WG_MIN(loading / PATIENCE, PATIENCE_MOST);
+    return WG_MIN(WG_MAX(WG_MAX(took, patience), probe->connect_interval), probe->interval);
+}
+
 static wg_usec gap_after(const struct wg_prober *prober, enum gap gap, wg_usec took)
 {
     const struct wg_config_probe *probe = &prober->spec->probe;
@@ -82,11 +90,9 @@ static wg_usec gap_after(const struct wg_prober *prober, enum gap gap, wg_usec t
         return 0;
     case GAP_CONNECT:
         return probe->connect_interval;
-    case GAP_LOADING: {
-        const wg_usec loading = now > prober->answers_since ? now - prober->answers_since : 0;
-        const wg_usec wish = WG_MAX(WG_MAX(took, loading / PATIENCE), probe->connect_interval);
-        return WG_MIN(wish, probe->interval);
-    }
+    case GAP_LOADING:
+        return wg_prober_loading_gap(probe, now > prober->answers_since ? now - prober->answers_since : 0,
+                                     took);
     case GAP_INTERVAL:
     default:
         return probe->interval;

@@ -27,3 +27,7 @@ struct wg_prober *wg_prober_free(struct wg_prober *prober);
 void wg_prober_configure(struct wg_prober *prober, const struct wg_config_model *spec);
 /* A new wake: forgets what was steady and how long it has been answering. */
 void wg_prober_rearm(struct wg_prober *prober);
+
+/* How long to wait for the next attempt at a server that has been `loading` for so long and `took` so long to
+ * say so. */
+wg_usec wg_prober_loading_gap(const struct wg_config_probe *probe, wg_usec loading, wg_usec took);

@@ -370,7 +370,10 @@ const struct option options[] = {
      .fallback = "250ms",
      RANGE(MSEC, HOUR),
      MODEL(probe.interval),
-     .prose = "Between attempts once it answers, but not yet well."},
+     .prose =
+         "Between attempts once it answers, but not yet well. While it says that it is still loading (a 5xx, "
+         "a 429, a connection that it closes) the gap is smaller: it begins at `connectInterval`, grows to "
+         "150ms within 77 s, and is never shorter than an answer takes nor longer than this."},
     {.path = "models[].probe.timeout",
      .type = OPT_DURATION,
      .fallback = "30s",

@@ -1,5 +1,6 @@
 /* What proves an endpoint and what does not: each kind of bad answer is counted, keeps the model waking, and
  * is over as soon as the server answers well. */
+#include "../../src/activator/prober.h"
 #include "activator_bench.h"
 
 #define MODEL(probe)                                                                                         \
@@ -189,6 +190,27 @@ static void readiness_is_noticed_quickly(void **state)
     bench_finish(&bench, &request);
 }
 
+/* Half of the gap is what a held client waits on average: at most 100 ms at default settings, however long
+ * the load; and no server is asked more often than it takes to answer. */
+static void the_gap_grows_with_the_load_but_not_for_ever(void **state)
+{
+    (void)state;
+    bench_configure(
+        &bench, "models: [ { name: qwen, target: { static: { endpoints: ['http://127.0.0.1:PORT'] } } } ]\n");
+    const struct wg_config_probe *probe = &bench.config->models[0].probe;
+    const wg_usec cheap = WG_USEC_PER_MSEC;
+    assert_int_equal(wg_prober_loading_gap(probe, 0, cheap), 50 * WG_USEC_PER_MSEC);
+    assert_int_equal(wg_prober_loading_gap(probe, 60 * WG_USEC_PER_SEC, cheap), 60 * WG_USEC_PER_SEC / 512);
+    for (int minutes = 2; minutes <= 15; minutes++)
+        assert_int_equal(wg_prober_loading_gap(probe, minutes * 60 * WG_USEC_PER_SEC, cheap),
+                         150 * WG_USEC_PER_MSEC);
+    assert_int_equal(wg_prober_loading_gap(probe, 0, 200 * WG_USEC_PER_MSEC), 200 * WG_USEC_PER_MSEC);
+    assert_int_equal(wg_prober_loading_gap(probe, 0, WG_USEC_PER_SEC), probe->interval);
+    struct wg_config_probe eager = *probe;
+    eager.interval = 20 * WG_USEC_PER_MSEC;
+    assert_int_equal(wg_prober_loading_gap(&eager, WG_USEC_PER_SEC, cheap), eager.interval);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -208,6 +230,7 @@ int main(void)
         TEST(tcp_needs_no_answer),
         TEST(nobody_there_is_refused),
         TEST(readiness_is_noticed_quickly),
+        TEST(the_gap_grows_with_the_load_but_not_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
