@@ -15,6 +15,9 @@
 
 static void on_found(struct wg_model *model, const struct wg_agent_event *event)
 {
+    /* It goes with the others, even if the sleep is not ordered yet since requests are still in flight. */
+    if (model->state == WG_MODEL_COOLING)
+        return;
     char text[sizeof(event->text)];
     memcpy(text, event->text, sizeof(text));
     const struct wg_address address = {.sa = event->sa, .len = event->sa_len, .text = text};

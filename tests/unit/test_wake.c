@@ -1,6 +1,7 @@
 /* A model's states: wakes that succeed, fail and come late, idling out and arrivals in the middle of it,
  * crashes, endpoints that are set aside, orders and status. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "activator_bench.h"
 
@@ -16,8 +17,6 @@
     "    target: { static: { endpoints: ['http://127.0.0.1:PORT'] } }\n" more
 
 static struct bench bench;
-static struct wg_keeper_seat
-    *seat; /* forked before there was a thread; the first test that needs it takes it */
 
 static int setup(void **state)
 {
@@ -28,9 +27,11 @@ static int setup(void **state)
 
 static int setup_keeper(void **state)
 {
+    struct wg_keeper_seat *seat;
     (void)state;
+    if (wg_keeper_fork(&seat) < 0)
+        return -1;
     bench_start_keeper(&bench, seat);
-    seat = NULL;
     return 0;
 }
 
@@ -368,16 +369,20 @@ static void expect_failed_start(const char *why)
     assert_non_null(strstr(request.ticket.message, why));
 }
 
-/* It crashes under the request. */
-static void crash(struct request *request)
+/* It crashes under a request, which is not over by that. */
+static void crash_under(struct wg_endpoint *endpoint)
 {
-    struct wg_endpoint *endpoint = request->ticket.endpoint;
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&endpoint->address, endpoint->address_len), 0);
     assert_true(scripted_send(fd, "POST /crash HTTP/1.1\r\n\r\n"));
     close(fd);
     while (!wg_slots_sealed(&endpoint->slots))
         bench_settle(&bench);
+}
+
+static void crash(struct request *request)
+{
+    crash_under(request->ticket.endpoint);
     bench_finish(&bench, request);
 }
 
@@ -426,6 +431,44 @@ static void processes_crash_and_come_back(void **state)
     bench_expect_refusal(&bench, &held, WG_REASON_MODEL_WAKE_FAILED);
 }
 
+static void make_file(const char *path)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+/* A model that is replaced waits for its last request. What comes up in that time is nobody's any more. */
+static void an_instance_that_comes_up_during_a_replacement_is_let_go(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/wakegate-test-XXXXXX", role[64];
+    close(mkstemp(path));
+    snprintf(role, sizeof(role), "late, '%s'", path);
+    configure_process(role, "    concurrency: { perEndpoint: 1, rampStart: 1 }\n");
+    struct request runs, waits;
+    bench_request(&bench, &runs);
+    bench_expect_dispatch(&bench, &runs);
+    bench_request(&bench, &waits);
+    bench_settle(&bench);
+    unlink(path);
+    crash_under(runs.ticket.endpoint);
+    bench_await_state(&bench, WG_MODEL_WAKING);
+    bench_configure(
+        &bench, "models: [ { name: qwen, target: { static: { endpoints: ['http://127.0.0.1:PORT'] } } } ]\n");
+    const uint64_t proved = wg_metrics_model("qwen")->probes[WG_PROBE_OK];
+    make_file(path);
+    while (wg_metrics_model("qwen")->probes[WG_PROBE_OK] == proved)
+        bench_settle(&bench);
+    bench_settle(&bench);
+    assert_int_equal(bench.views[0]->state, WG_MODEL_COOLING);
+    bench_finish(&bench, &runs);
+    bench_expect_dispatch(&bench, &waits);
+    assert_true(bench_went_to(&waits, &bench.server));
+    bench_finish(&bench, &waits);
+    unlink(path);
+}
+
 static bool child_answer(int fd, const char *request, struct scripted_seen *seen)
 {
     if (seen->script == MODEL_SILENT || strncmp(request, "POST /crash", 11) == 0) {
@@ -435,8 +478,17 @@ static bool child_answer(int fd, const char *request, struct scripted_seen *seen
     return model_answer_prompt(fd, request, MODEL_READY);
 }
 
-static int serve(const char *role, const char *port)
+/* At most as long as a test waits. */
+static void await_file(const char *path)
 {
+    for (int i = 0; i < BENCH_PATIENCE * 100 && access(path, F_OK) < 0; i++)
+        usleep(10 * 1000);
+}
+
+static int serve(const char *role, const char *path, const char *port)
+{
+    if (strcmp(role, "late") == 0)
+        await_file(path);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     const struct sockaddr_in address = {.sin_family = AF_INET,
                                         .sin_port = htons((uint16_t)atoi(port)),
@@ -450,16 +502,16 @@ static int serve(const char *role, const char *port)
     return 0;
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+#define TEST(function)         cmocka_unit_test_setup_teardown(function, setup, teardown)
+#define PROCESS_TEST(function) cmocka_unit_test_setup_teardown(function, setup_keeper, teardown)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3)
-        return serve(argv[1], argv[2]);
-    if (wg_keeper_fork(&seat) < 0)
-        return 1;
+    if (argc > 2) /* role, a file for some, port */
+        return serve(argv[1], argv[2], argv[argc - 1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(processes_crash_and_come_back, setup_keeper, teardown),
+        PROCESS_TEST(processes_crash_and_come_back),
+        PROCESS_TEST(an_instance_that_comes_up_during_a_replacement_is_let_go),
         TEST(a_wake_is_measured),
         TEST(a_preloaded_model_wakes_by_itself),
         TEST(what_has_no_hooks_is_proved_from_the_start),
