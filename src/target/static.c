@@ -71,18 +71,15 @@ static void find_all(struct endpoint *endpoint)
                 target_found(&endpoint->target->target, &endpoint->places[i].address);
 }
 
-static void lose(struct endpoint *endpoint, struct place *place, const char *why)
-{
-    if (place->instance != 0)
-        target_lost(&endpoint->target->target, place->instance, why);
-    place->instance = 0;
-}
-
 static void lose_all(struct static_target *self, const char *why)
 {
     for (size_t i = 0; i < self->n; i++)
-        for (size_t k = 0; k < self->endpoints[i].n; k++)
-            lose(&self->endpoints[i], &self->endpoints[i].places[k], why);
+        for (size_t k = 0; k < self->endpoints[i].n; k++) {
+            struct place *place = &self->endpoints[i].places[k];
+            if (place->instance != 0)
+                target_lost(&self->target, place->instance, why);
+            place->instance = 0;
+        }
 }
 
 /* ---- names ---- */
@@ -112,9 +109,11 @@ static bool has(const struct place *places, size_t n, const struct wg_address *a
     return false;
 }
 
-static void drop_missing(struct endpoint *endpoint, const struct resolve_answer *answer)
+/* Takes out what the answer no longer has. Returns how many of them were found, with their instances. */
+static size_t take_missing(struct endpoint *endpoint, const struct resolve_answer *answer,
+                           uint64_t ret_gone[static RESOLVE_MAX])
 {
-    size_t kept = 0;
+    size_t kept = 0, gone = 0;
     for (size_t i = 0; i < endpoint->n; i++) {
         struct place *place = &endpoint->places[i];
         bool stays = false;
@@ -124,10 +123,12 @@ static void drop_missing(struct endpoint *endpoint, const struct resolve_answer 
             endpoint->places[kept++] = *place;
             continue;
         }
-        lose(endpoint, place, "its name no longer leads to this address");
+        if (place->instance != 0)
+            ret_gone[gone++] = place->instance;
         wg_address_clear(&place->address);
     }
     endpoint->n = kept;
+    return gone;
 }
 
 static void add_new(struct endpoint *endpoint, const struct resolve_answer *answer)
@@ -139,6 +140,19 @@ static void add_new(struct endpoint *endpoint, const struct resolve_answer *answ
         *place = (struct place){.address = answer->addresses[i]};
         place->address.text = wg_xstrdup(answer->addresses[i].text);
     }
+}
+
+/* What is new is told before what is gone: a model that moves is never without a place to be. */
+static void take_answer(struct endpoint *endpoint, const struct resolve_answer *answer)
+{
+    struct static_target *self = endpoint->target;
+    uint64_t gone[RESOLVE_MAX];
+    const size_t n_gone = take_missing(endpoint, answer, gone);
+    add_new(endpoint, answer);
+    if (self->state == STATIC_UP)
+        find_all(endpoint);
+    for (size_t i = 0; i < n_gone; i++)
+        target_lost(&self->target, gone[i], "its name no longer leads to this address");
 }
 
 static bool follows_names(const struct static_target *self)
@@ -154,10 +168,7 @@ static void on_resolved(void *arg, const struct resolve_answer *answer)
     struct static_target *self = endpoint->target;
     endpoint->question = NULL;
     if (answer->n > 0) {
-        drop_missing(endpoint, answer);
-        add_new(endpoint, answer);
-        if (self->state == STATIC_UP)
-            find_all(endpoint);
+        take_answer(endpoint, answer);
     } else {
         wg_warn("static", self->target.model->name, "%s cannot be looked up: %s", endpoint->config->host,
                 answer->error);

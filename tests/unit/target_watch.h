@@ -6,6 +6,7 @@
 
 struct watch {
     int found, lost, failed, asleep;
+    int found_at_loss; /* how many had been found when the newest was lost */
     int phases[WG_PHASES];
     uint64_t instance; /* the newest found */
     struct sockaddr_storage sa;
@@ -31,6 +32,7 @@ static inline void watch_lost(void *arg, uint64_t instance WG_UNUSED, const char
 {
     struct watch *watch = arg;
     watch->lost++;
+    watch->found_at_loss = watch->found;
     assert_true(watch->lost <= watch->found);
     snprintf(watch->why, sizeof(watch->why), "%s", why);
 }
