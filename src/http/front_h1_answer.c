@@ -28,7 +28,7 @@ static void stream_want_body(struct wg_stream *stream)
 {
     struct h1_front *h1 = h1_of_stream(stream);
     h1->wanted = true;
-    if (h1->expects && h1->in.len == 0) {
+    if (h1->expects) {
         wg_chain_append(&h1->out, h1->base.pool, "HTTP/1.1 100 Continue\r\n\r\n", 25);
         wg_conn_mark_dirty(h1->base.conn);
     }
