@@ -54,8 +54,12 @@ static void begin_request(struct h1_front *h1, const struct wg_request *request)
     h1->inside = true;
     void *x = h1->base.handler->head(h1->base.owner, &h1->stream, request);
     h1->inside = false;
-    if (h1->state == H1_CLOSED || h1->ended)
+    if (h1->ended)
         return;
+    if (h1->state == H1_CLOSED) { /* from inside of head(), when there was nobody yet to be told */
+        h1->base.handler->gone(x);
+        return;
+    }
     h1->stream.x = x;
     end_empty_body(h1);
 }
