@@ -51,18 +51,22 @@ static void stream_pause_body(struct wg_stream *stream, bool paused)
         wg_timer_set(&h1->again, 0);
 }
 
+static void write_length(struct h1_front *h1, uint64_t length)
+{
+    char digits[24];
+    const int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)length);
+    h1_write_field(&h1->out, h1->base.pool, WG_SLICE("Content-Length"), wg_slice(digits, (size_t)len));
+}
+
 static void write_framing(struct h1_front *h1, const struct wg_response *response)
 {
     struct wg_chain *out = &h1->out;
     struct wg_pool *pool = h1->base.pool;
+    const bool bodiless = h1->no_body || response->status == 304;
     switch (response->body) {
-    case WG_BODY_LENGTH: {
-        char digits[24];
-        const int len =
-            snprintf(digits, sizeof(digits), "%llu", (unsigned long long)response->content_length);
-        h1_write_field(out, pool, WG_SLICE("Content-Length"), wg_slice(digits, (size_t)len));
+    case WG_BODY_LENGTH:
+        write_length(h1, response->content_length);
         break;
-    }
     case WG_BODY_CHUNKED:
     case WG_BODY_CLOSE:
         if (h1->http10) {
@@ -73,8 +77,9 @@ static void write_framing(struct h1_front *h1, const struct wg_response *respons
         }
         break;
     case WG_BODY_NONE:
-        if (!h1->no_body && response->status != 204 && response->status != 304)
-            h1_write_field(out, pool, WG_SLICE("Content-Length"), WG_SLICE("0"));
+        /* A HEAD's answer and a 304 tell the length that a GET's would have (RFC 9110 8.6). */
+        if (response->status != 204 && (!bodiless || response->content_length > 0))
+            write_length(h1, bodiless ? response->content_length : 0);
         break;
     }
     if (h1->state == H1_BODY || h1->draining)
