@@ -219,10 +219,12 @@ static void h1_drain(struct wg_front *front)
 {
     struct h1_front *h1 = h1_of(front);
     h1->draining = true;
-    if (h1->state == H1_IDLE && h1->in.len == 0 && h1->out.len == 0)
+    if (h1->state != H1_IDLE || h1->in.len > 0)
+        h1->keep_alive = false; /* said by the next head; without one the connection ends all the same */
+    else if (h1->out.len > 0)
+        h1_set_state(h1, H1_LAST);
+    else
         h1_close_now(h1, false);
-    else if (!h1->headed)
-        h1->keep_alive = false;
 }
 
 static bool h1_idle(const struct wg_front *front)

@@ -13,14 +13,10 @@ static void end_answer(struct h1_front *h1)
 {
     h1->ended = true;
     h1->stream.x = NULL;
-    if (h1->state == H1_BUSY && h1->keep_alive) {
-        h1_set_state(h1, H1_IDLE);
-        if (h1->in.len > 0)
-            wg_timer_set(&h1->again, 0);
-        h1_watch(h1);
-    } else {
-        h1_set_state(h1, H1_LAST);
-    }
+    h1_set_state(h1, h1->state == H1_BUSY && h1->keep_alive ? H1_IDLE : H1_LAST);
+    if (h1->state == H1_IDLE && h1->in.len > 0)
+        wg_timer_set(&h1->again, 0);
+    h1_watch(h1);
     wg_conn_mark_dirty(h1->base.conn);
 }
 
@@ -82,7 +78,7 @@ static void write_framing(struct h1_front *h1, const struct wg_response *respons
             write_length(h1, bodiless ? response->content_length : 0);
         break;
     }
-    if (h1->state == H1_BODY || h1->draining)
+    if (h1->state == H1_BODY)
         h1->keep_alive = false; /* what is left of the request is not read: nothing can follow it */
     if (!h1->keep_alive)
         h1_write_field(out, pool, WG_SLICE("Connection"), WG_SLICE("close"));
