@@ -107,10 +107,13 @@ void h1_close_now(struct h1_front *h1, bool hard)
 
 static void report_drained(struct h1_front *h1)
 {
-    if (!h1->above || h1->out.len > PENDING_LOW)
+    if (h1->out.len > PENDING_LOW)
         return;
+    if (h1->state == H1_IDLE && h1->in.len > 0)
+        wg_timer_set(&h1->again, 0); /* the next request had to wait for it: see h1_takes_head */
+    const bool was_above = h1->above;
     h1->above = false;
-    if (h1->stream.x && !h1->ended)
+    if (was_above && h1->stream.x && !h1->ended)
         h1->base.handler->drained(h1->stream.x);
 }
 

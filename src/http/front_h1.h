@@ -45,6 +45,12 @@ static inline struct h1_front *h1_of(struct wg_front *front)
     return WG_CONTAINER_OF(front, struct h1_front, base);
 }
 
+/* True while another request may begin: not while answers to those before pile up unread. */
+static inline bool h1_takes_head(const struct h1_front *h1)
+{
+    return h1->state == H1_HEAD || (h1->state == H1_IDLE && h1->out.len <= WG_PENDING_HIGH);
+}
+
 /* True while bytes of the request's body are wanted. */
 static inline bool h1_takes_body(const struct h1_front *h1)
 {

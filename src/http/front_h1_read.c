@@ -151,7 +151,7 @@ static size_t consume(struct h1_front *h1, const char *data, size_t len)
     bool begun = false;
     while (used < len) {
         size_t n = 0;
-        if ((h1->state == H1_IDLE || h1->state == H1_HEAD) && !begun) {
+        if (h1_takes_head(h1) && !begun) {
             n = take_head(h1, data + used, len - used);
             begun = n > 0;
         } else if (h1_takes_body(h1)) {
@@ -180,7 +180,7 @@ static void look(struct h1_front *h1, const char *data, size_t len)
     }
     if (h1->in.len == 0)
         wg_buf_clear(&h1->in);
-    if (h1->in.len > 0 && (h1->state == H1_IDLE || h1_takes_body(h1)))
+    if (h1->in.len > 0 && h1->state != H1_HEAD && (h1_takes_head(h1) || h1_takes_body(h1)))
         wg_timer_set(&h1->again, 0); /* the next turn: a pipelining client is no better than the others */
     h1_watch(h1);
 }
