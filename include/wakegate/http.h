@@ -147,8 +147,9 @@ enum wg_h1_result wg_h1_chunked_feed(struct wg_h1_chunked *chunked, const char *
 enum wg_h1_result wg_h1_parse_trailers(const struct wg_h1_chunked *chunked, struct wg_fields *ret_fields);
 
 /* ---- the front: towards the client ---- */
-/* An answer with more than this pending on the front stops its back until drained(). */
-enum { WG_PENDING_HIGH = 64 * 1024 };
+/* An answer with more than this pending on the front stops its back until drained(). More than one read of a back (64 KiB) with its
+ * framing: a client that keeps up costs no stops. */
+enum { WG_PENDING_HIGH = 96 * 1024 };
 
 struct wg_front;  /* one client connection */
 struct wg_stream; /* one request on it, and its answer */
