@@ -39,6 +39,9 @@ bool wg_slots_sealed(const struct wg_slots *slots);
 
 /* ---- endpoints and views ---- */
 
+/* So many failures of live traffic in a row set an endpoint aside; until control has done so, others are preferred to it. */
+enum { WG_ENDPOINT_FAILURES = 3 };
+
 /* One address that serves (or served) a model. Counted; shared by all threads. Plain members are immutable, atomics are anybody's. */
 struct wg_endpoint {
     _Atomic unsigned refs;

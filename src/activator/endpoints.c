@@ -36,6 +36,12 @@ static struct wg_endpoint *endpoint_new(uint64_t id, const struct wg_address *ad
 
 /* ---- the choice ---- */
 
+/* About to be set aside: the word of it is on its way to control. */
+static bool is_failing(const struct wg_endpoint *endpoint)
+{
+    return atomic_load_explicit(&endpoint->failures, memory_order_relaxed) >= WG_ENDPOINT_FAILURES;
+}
+
 /* Fewest outstanding tokens, then fewest slots in use; one without a free slot never. */
 static struct wg_endpoint *better(struct wg_endpoint *best, struct wg_endpoint *other)
 {
@@ -43,6 +49,8 @@ static struct wg_endpoint *better(struct wg_endpoint *best, struct wg_endpoint *
         return best;
     if (!best)
         return other;
+    if (is_failing(best) != is_failing(other))
+        return is_failing(best) ? other : best;
     const int64_t mine = atomic_load_explicit(&best->tokens, memory_order_relaxed);
     const int64_t its = atomic_load_explicit(&other->tokens, memory_order_relaxed);
     if (mine != its)

@@ -5,14 +5,12 @@
 
 #include <stdio.h>
 
-#define FAILURES_IN_A_ROW 3
-
 static void note_failure(struct exchange *x)
 {
     if (!x->endpoint)
         return;
     const unsigned failures = atomic_fetch_add_explicit(&x->endpoint->failures, 1, memory_order_relaxed) + 1;
-    if (failures % FAILURES_IN_A_ROW == 0)
+    if (failures % WG_ENDPOINT_FAILURES == 0)
         wg_activator_suspect(x->worker->activator, x->routes->plan->model_ids[x->model->index], x->endpoint);
 }
 
