@@ -41,6 +41,8 @@ struct wg_target_handler {
     void (*lost)(void *arg, uint64_t instance, const char *why);
     /* A phase of the wake was reached at a monotonic time. `answering` is the prober's to tell. */
     void (*phase)(void *arg, enum wg_phase phase, wg_usec at);
+    /* The wake under way is held up by something that may pass by itself: `why` in words, for who asks how far it is. */
+    void (*trouble)(void *arg, const char *why);
     /* The wake under way cannot succeed; `why` in words for the client and the log. */
     void (*failed)(void *arg, const char *why);
     /* The sleep under way is done: nothing runs any more (or the sleep hook answered). */
@@ -53,7 +55,7 @@ struct wg_target_handler {
 struct wg_target *wg_target_new(const struct wg_target_env *env, struct wg_config *config,
                                 const struct wg_config_model *model, const struct wg_target_handler *handler, void *arg);
 /* Brings an instance up unless one is up or coming. Found, phase, failed and lost tell the rest. During a sleep under way the wake
- * starts when that sleep is done (asleep is then not told). */
+ * starts when that sleep is done (asleep is then not told). What it repeats until it works (a hook) ends with wake.timeout. */
 void wg_target_wake(struct wg_target *target);
 /* Brings all instances down; each is lost, then asleep is told, once. Ends a wake under way. */
 void wg_target_sleep(struct wg_target *target);

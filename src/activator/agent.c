@@ -221,6 +221,12 @@ static void on_phase(void *arg, enum wg_phase phase, wg_usec at)
     report_phase(WG_CAST(wg_agent, arg, AGENT_MAGIC), phase, at);
 }
 
+static void on_trouble(void *arg, const char *why)
+{
+    struct wg_agent *agent = WG_CAST(wg_agent, arg, AGENT_MAGIC);
+    event_post_text(agent, event_new(agent, WG_AGENT_TROUBLE, 0), why);
+}
+
 static void on_failed(void *arg, const char *why)
 {
     struct wg_agent *agent = WG_CAST(wg_agent, arg, AGENT_MAGIC);
@@ -237,6 +243,7 @@ static const struct wg_target_handler target_handler = {
     .found = on_found,
     .lost = on_lost,
     .phase = on_phase,
+    .trouble = on_trouble,
     .failed = on_failed,
     .asleep = on_asleep,
 };

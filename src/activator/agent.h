@@ -14,6 +14,7 @@ enum wg_agent_event_kind {
     WG_AGENT_FOUND,     /* instance, address: there is something to prove, and it is being proved */
     WG_AGENT_LOST,      /* instance, text */
     WG_AGENT_PHASE,     /* phase, at */
+    WG_AGENT_TROUBLE,   /* text: what holds up the wake, for now */
     WG_AGENT_FAILED,    /* text: the wake cannot succeed */
     WG_AGENT_ASLEEP,    /* the sleep is done */
     WG_AGENT_PROVED,    /* instance, at: the probe passed; it is not probed any more */

@@ -146,6 +146,12 @@ static void on_phase(struct wg_model *model, const struct wg_agent_event *event)
     wg_model_reach(model, event->phase, event->at);
 }
 
+static void on_trouble(struct wg_model *model, const struct wg_agent_event *event)
+{
+    if (model->state == WG_MODEL_WAKING)
+        wg_model_set_reason(model, event->text);
+}
+
 static void on_failed(struct wg_model *model, const struct wg_agent_event *event)
 {
     if (model->state == WG_MODEL_WAKING)
@@ -169,10 +175,10 @@ static const struct event_row {
     enum freshness freshness;
     void (*handle)(struct wg_model *model, const struct wg_agent_event *event);
 } events[WG_AGENT_EVENTS] = {
-    [WG_AGENT_FOUND] = {SINCE_SLEEP, on_found},         [WG_AGENT_LOST] = {ANY_TIME, on_lost},
-    [WG_AGENT_PHASE] = {THIS_ORDER, on_phase},          [WG_AGENT_FAILED] = {THIS_ORDER, on_failed},
-    [WG_AGENT_ASLEEP] = {THIS_ORDER, on_asleep},        [WG_AGENT_PROVED] = {SINCE_SLEEP, on_proved},
-    [WG_AGENT_NOT_READY] = {SINCE_SLEEP, on_not_ready},
+    [WG_AGENT_FOUND] = {SINCE_SLEEP, on_found},    [WG_AGENT_LOST] = {ANY_TIME, on_lost},
+    [WG_AGENT_TROUBLE] = {THIS_ORDER, on_trouble}, [WG_AGENT_PHASE] = {THIS_ORDER, on_phase},
+    [WG_AGENT_FAILED] = {THIS_ORDER, on_failed},   [WG_AGENT_ASLEEP] = {THIS_ORDER, on_asleep},
+    [WG_AGENT_PROVED] = {SINCE_SLEEP, on_proved},  [WG_AGENT_NOT_READY] = {SINCE_SLEEP, on_not_ready},
 };
 
 void wg_model_event(struct wg_model *model, const struct wg_agent_event *event)

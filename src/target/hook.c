@@ -22,16 +22,25 @@ struct hook {
     struct hook_order order;
     struct wg_fetch_call *call; /* NULL between two tries */
     struct wg_timer next;
+    struct wg_loop *loop;
     unsigned tries;
+    wg_usec deadline;
+    char *why; /* the last try did not help; NULL before it */
 };
 
 static void try_now(struct wg_timer *timer);
 
+static void free_hook(struct hook *hook)
+{
+    hook->magic = 0;
+    free(hook->why);
+    free(hook);
+}
+
 static void finish(struct hook *hook, const char *why)
 {
     hook->order.done(hook->order.arg, why);
-    hook->magic = 0;
-    free(hook);
+    free_hook(hook);
 }
 
 /* "answered 404: no such model" */
@@ -70,25 +79,33 @@ static void on_answer(void *arg, const struct wg_fetch_answer *answer)
         return;
     }
     WG_AUTO_FREE char *how = words_of(answer);
-    WG_AUTO_FREE char *why = wg_xasprintf("the %s %s", order->name, how);
+    free(hook->why);
+    hook->why = wg_xasprintf("the %s %s", order->name, how);
     hook->tries++;
     if (!may_help_to_repeat(answer) || hook->tries == order->tries) {
-        finish(hook, why);
+        finish(hook, hook->why);
         return;
     }
     if ((hook->tries & (hook->tries - 1)) == 0) /* the 1st, 2nd, 4th, 8th … time */
-        wg_warn("static", order->model, "%s; trying again", why);
+        wg_warn("static", order->model, "%s; trying again", hook->why);
+    if (order->trouble)
+        order->trouble(order->arg, hook->why);
     wg_timer_set_after(&hook->next, pause);
 }
 
 static void try_now(struct wg_timer *timer)
 {
     struct hook *hook = WG_CONTAINER_OF(timer, struct hook, next);
+    const wg_usec left = hook->deadline - wg_loop_now(hook->loop);
+    if (hook->why && left <= 0) {
+        finish(hook, hook->why);
+        return;
+    }
     const struct wg_fetch_request request = {
         .method = hook->order.hook->method,
         .url = hook->order.hook->url,
         .connect_timeout = connect_timeout,
-        .timeout = timeout,
+        .timeout = WG_MIN(timeout, WG_MAX(left, 1)),
         .max_answer = ANSWER_MAX,
         .fresh = true,
         .done = on_answer,
@@ -101,12 +118,20 @@ static void try_now(struct wg_timer *timer)
     }
 }
 
+void hook_renew(struct hook *hook)
+{
+    WG_CHECK_OBJ(hook, HOOK_MAGIC);
+    hook->deadline = wg_usec_add(wg_loop_now(hook->loop), hook->order.patience);
+}
+
 struct hook *hook_call(struct wg_loop *loop, struct wg_fetch *fetch, const struct hook_order *order)
 {
     struct hook *hook = WG_NEW(struct hook);
     hook->magic = HOOK_MAGIC;
     hook->fetch = fetch;
     hook->order = *order;
+    hook->loop = loop;
+    hook_renew(hook);
     wg_timer_init(&hook->next, loop, try_now);
     wg_timer_set_after(&hook->next, 0);
     return hook;
@@ -119,7 +144,6 @@ struct hook *hook_cancel(struct hook *hook)
     WG_CHECK_OBJ(hook, HOOK_MAGIC);
     wg_fetch_cancel(hook->call);
     wg_timer_cancel(&hook->next);
-    hook->magic = 0;
-    free(hook);
+    free_hook(hook);
     return NULL;
 }

@@ -98,7 +98,7 @@ static void on_exited(void *arg, const char *why, const char *last_line)
     WG_AUTO_FREE char *output =
         last_line[0] ? wg_xasprintf("; its last output: %s", last_line) : wg_xstrdup("");
     if (process->state == PROCESS_UP) {
-        WG_AUTO_FREE char *text = wg_xasprintf("%s%s", why, output);
+        WG_AUTO_FREE char *text = wg_xasprintf("the process %s%s", why, output);
         target_lost(&process->target, process->number, text);
         set_state(process, PROCESS_ENDING);
     } else if (process->state == PROCESS_STARTING || process->state == PROCESS_LOADING) {
@@ -190,6 +190,13 @@ static void start(struct process *process, uint16_t port)
     set_state(process, PROCESS_STARTING);
 }
 
+static void tell_waiting(struct process *process, uint16_t port)
+{
+    WG_AUTO_FREE char *why =
+        wg_xasprintf("port %u is still in use by a process that is being stopped", (unsigned)port);
+    target_trouble(&process->target, why);
+}
+
 static void begin(struct process *process)
 {
     const uint16_t fixed = process->target.model->process.port;
@@ -197,6 +204,8 @@ static void begin(struct process *process)
     WG_AUTO_FREE char *why = NULL;
     const int error = fixed ? claim(process, fixed, &why) : 0;
     if (error == -EAGAIN) {
+        if (process->state != PROCESS_WAITING)
+            tell_waiting(process, fixed);
         set_state(process, PROCESS_WAITING);
         wg_timer_set_after(&process->again, PORT_WAIT_USEC);
     } else if (error < 0 || port == 0) {

@@ -160,6 +160,19 @@ static bool follows_names(const struct static_target *self)
     return self->state == STATIC_WAKING || self->state == STATIC_UP;
 }
 
+/* Nobody needs to know while there is another address to be at. */
+static void tell_not_found(const struct endpoint *endpoint, const char *error)
+{
+    struct static_target *self = endpoint->target;
+    WG_AUTO_FREE char *why = wg_xasprintf("%s cannot be looked up: %s", endpoint->config->host, error);
+    wg_warn("static", self->target.model->name, "%s", why);
+    size_t places = 0;
+    for (size_t i = 0; i < self->n; i++)
+        places += self->endpoints[i].n;
+    if (places == 0)
+        target_trouble(&self->target, why);
+}
+
 /* A name that cannot be looked up now keeps what it had: a fault of the name server is none of the model's.
  */
 static void on_resolved(void *arg, const struct resolve_answer *answer)
@@ -170,8 +183,7 @@ static void on_resolved(void *arg, const struct resolve_answer *answer)
     if (answer->n > 0) {
         take_answer(endpoint, answer);
     } else {
-        wg_warn("static", self->target.model->name, "%s cannot be looked up: %s", endpoint->config->host,
-                answer->error);
+        tell_not_found(endpoint, answer->error);
     }
     if (follows_names(self))
         wg_timer_set_after(&endpoint->ask, answer->n > 0 ? refresh : retry);
@@ -209,18 +221,6 @@ static void rise(struct static_target *self)
         find_all(&self->endpoints[i]);
 }
 
-static void call_hook(struct static_target *self, const struct wg_config_hook *hook, const char *name,
-                      unsigned tries, void (*done)(void *arg, const char *why))
-{
-    const struct hook_order order = {.hook = hook,
-                                     .name = name,
-                                     .model = self->target.model->name,
-                                     .tries = tries,
-                                     .done = done,
-                                     .arg = self};
-    self->hook = hook_call(self->target.env.loop, self->target.env.fetch, &order);
-}
-
 static void on_wake_answered(void *arg, const char *why)
 {
     struct static_target *self = WG_CAST(static_target, arg, STATIC_MAGIC);
@@ -234,14 +234,27 @@ static void on_wake_answered(void *arg, const char *why)
     target_failed(&self->target, why);
 }
 
+static void on_wake_trouble(void *arg, const char *why)
+{
+    target_trouble(&WG_CAST(static_target, arg, STATIC_MAGIC)->target, why);
+}
+
+/* The hook is repeated for as long as somebody may wait for it. */
 static void begin_wake(struct static_target *self)
 {
-    if (config_of(self)->wake.url[0]) {
-        set_state(self, STATIC_WAKING);
-        call_hook(self, &config_of(self)->wake, "wake hook", 0, on_wake_answered);
-    } else {
+    const struct hook_order order = {.hook = &config_of(self)->wake,
+                                     .name = "wake hook",
+                                     .model = self->target.model->name,
+                                     .patience = self->target.model->wake.timeout,
+                                     .trouble = on_wake_trouble,
+                                     .done = on_wake_answered,
+                                     .arg = self};
+    if (!order.hook->url[0]) {
         rise(self);
+        return;
     }
+    set_state(self, STATIC_WAKING);
+    self->hook = hook_call(self->target.env.loop, self->target.env.fetch, &order);
 }
 
 static void end_sleep(struct static_target *self)
@@ -265,11 +278,18 @@ static void on_sleep_answered(void *arg, const char *why)
 
 static void begin_sleep(struct static_target *self)
 {
+    const struct hook_order order = {.hook = &config_of(self)->sleep,
+                                     .name = "sleep hook",
+                                     .model = self->target.model->name,
+                                     .tries = SLEEP_TRIES,
+                                     .patience = WG_USEC_NEVER,
+                                     .done = on_sleep_answered,
+                                     .arg = self};
     self->hook = hook_cancel(self->hook);
     lose_all(self, "put to sleep");
     set_state(self, STATIC_SLEEPING);
-    if (config_of(self)->sleep.url[0])
-        call_hook(self, &config_of(self)->sleep, "sleep hook", SLEEP_TRIES, on_sleep_answered);
+    if (order.hook->url[0])
+        self->hook = hook_call(self->target.env.loop, self->target.env.fetch, &order);
     else
         end_sleep(self);
 }
@@ -306,11 +326,19 @@ static void static_open(struct wg_target *target)
 static void static_wake(struct wg_target *target)
 {
     struct static_target *self = of(target);
-    if (self->state == STATIC_SLEEPING) {
-        self->wanted = true;
-    } else if (self->state == STATIC_ASLEEP) {
+    switch (self->state) {
+    case STATIC_ASLEEP:
         target_forget_outcome(target);
         begin_wake(self);
+        return;
+    case STATIC_SLEEPING:
+        self->wanted = true;
+        return;
+    case STATIC_WAKING:
+        hook_renew(self->hook);
+        return;
+    case STATIC_UP:
+        return;
     }
 }
 

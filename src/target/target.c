@@ -9,7 +9,7 @@
 
 #define TARGET_MAGIC 0x7a46e701
 
-enum notice_kind { NOTICE_FOUND, NOTICE_LOST, NOTICE_PHASE, NOTICE_FAILED, NOTICE_ASLEEP };
+enum notice_kind { NOTICE_FOUND, NOTICE_LOST, NOTICE_PHASE, NOTICE_TROUBLE, NOTICE_FAILED, NOTICE_ASLEEP };
 
 struct notice {
     struct wg_list link; /* wg_target.notices */
@@ -41,6 +41,9 @@ static void deliver(struct wg_target *target, const struct notice *notice)
         return;
     case NOTICE_PHASE:
         handler->phase(target->arg, notice->phase, notice->at);
+        return;
+    case NOTICE_TROUBLE:
+        handler->trouble(target->arg, notice->why);
         return;
     case NOTICE_FAILED:
         handler->failed(target->arg, notice->why);
@@ -108,6 +111,11 @@ void target_phase(struct wg_target *target, enum wg_phase phase)
     struct notice *notice = add_notice(target, NOTICE_PHASE);
     notice->phase = phase;
     notice->at = wg_clock_monotonic();
+}
+
+void target_trouble(struct wg_target *target, const char *why)
+{
+    add_notice(target, NOTICE_TROUBLE)->why = wg_xstrdup(why);
 }
 
 void target_failed(struct wg_target *target, const char *why)

@@ -34,7 +34,9 @@ uint64_t target_found(struct wg_target *target,
                       const struct wg_address *address); /* the number of the instance */
 void target_lost(struct wg_target *target, uint64_t instance, const char *why);
 void target_phase(struct wg_target *target, enum wg_phase phase);
+void target_trouble(struct wg_target *target, const char *why);
 void target_failed(struct wg_target *target, const char *why);
 void target_asleep(struct wg_target *target);
-/* Takes back what was not told yet of a wake or sleep that is no longer under way: phases, failed, asleep. */
+/* Takes back what was not told yet of a wake or sleep that is no longer under way: phases, trouble, failed,
+ * asleep. */
 void target_forget_outcome(struct wg_target *target);

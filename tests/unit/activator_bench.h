@@ -27,6 +27,7 @@ struct model_counts {
     _Atomic int wakes, sleeps, probes, floors;
     _Atomic int sleep_msec; /* how long the sleep hook takes */
     _Atomic int wake_fails; /* the wake hook answers 404 */
+    _Atomic int wake_waits; /* the wake hook answers 503 */
 };
 static struct model_counts *model_counts;
 
@@ -77,7 +78,11 @@ static inline bool model_answer(int fd, const char *request, struct scripted_see
 {
     if (strncmp(request, "POST /wake", 10) == 0) {
         atomic_fetch_add(&model_counts->wakes, 1);
-        return scripted_reply(fd, model_counts->wake_fails ? "404 Not Found" : "200 OK", "{}");
+        return scripted_reply(fd,
+                              model_counts->wake_fails   ? "404 Not Found"
+                              : model_counts->wake_waits ? "503 Service Unavailable"
+                                                         : "200 OK",
+                              "{}");
     }
     if (strncmp(request, "POST /sleep", 11) == 0) {
         atomic_fetch_add(&model_counts->sleeps, 1);

@@ -5,13 +5,13 @@
 #include "wakegate/target.h"
 
 struct watch {
-    int found, lost, failed, asleep;
+    int found, lost, trouble, failed, asleep;
     int found_at_loss; /* how many had been found when the newest was lost */
     int phases[WG_PHASES];
     uint64_t instance; /* the newest found */
     struct sockaddr_storage sa;
     socklen_t sa_len;
-    char address[64], why[1024];     /* of the newest found; of the newest lost or failed */
+    char address[64], why[1024];     /* of the newest found; of the newest lost, trouble or failed */
     struct wg_target *free_in_found; /* freed from inside the handler */
 };
 
@@ -44,6 +44,13 @@ static inline void watch_phase(void *arg, enum wg_phase phase, wg_usec at)
     watch->phases[phase]++;
 }
 
+static inline void watch_trouble(void *arg, const char *why)
+{
+    struct watch *watch = arg;
+    watch->trouble++;
+    snprintf(watch->why, sizeof(watch->why), "%s", why);
+}
+
 static inline void watch_failed(void *arg, const char *why)
 {
     struct watch *watch = arg;
@@ -62,6 +69,7 @@ static const struct wg_target_handler watch_handler = {
     .found = watch_found,
     .lost = watch_lost,
     .phase = watch_phase,
+    .trouble = watch_trouble,
     .failed = watch_failed,
     .asleep = watch_asleep,
 };

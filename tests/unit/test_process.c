@@ -319,7 +319,7 @@ static void test_ACT_09_lost_and_woken_again(void **state)
     assert_true(until(f, watch_is_found));
     kill(only_child(f), SIGKILL);
     assert_true(until(f, watch_has_lost));
-    assert_ptr_equal(strstr(f->watch.why, "was killed by signal 9 (Killed)"), f->watch.why);
+    assert_ptr_equal(strstr(f->watch.why, "the process was killed by signal 9 (Killed)"), f->watch.why);
     wg_target_wake(f->target); /* whether it is already gone or not */
     assert_true(until(f, watch_is_found));
     assert_int_equal(f->watch.found, 2);
@@ -395,6 +395,8 @@ static void test_free_stops_in_the_background(void **state)
     wg_target_wake(f->target);
     assert_true(until(f, watch_is_found));
     const struct watch before = f->watch;
+    char told[80];
+    snprintf(told, sizeof(told), "port %u is still in use by a process that is being stopped", port);
     f->target = wg_target_free(f->target);
 
     struct watch watch = {0};
@@ -402,6 +404,8 @@ static void test_free_stops_in_the_background(void **state)
     wg_target_wake(f->target);
     assert_true(loop_until(f->loop, watch_is_found, &watch, patience));
     assert_int_equal(watch.failed, 0);
+    assert_int_equal(watch.trouble, 1);
+    assert_string_equal(watch.why, told);
     assert_memory_equal(&before, &f->watch, sizeof(before));
 }
 
@@ -423,7 +427,7 @@ static void test_death_of_the_keeper(void **state)
     assert_true(until(f, watch_is_found));
     kill(keeper_pid(f->keeper), SIGKILL);
     assert_true(until(f, watch_has_lost));
-    assert_ptr_equal(strstr(f->watch.why, "was lost with the process keeper"), f->watch.why);
+    assert_ptr_equal(strstr(f->watch.why, "the process was lost with the process keeper"), f->watch.why);
     wg_target_wake(f->target);
     assert_true(until(f, watch_has_failed));
     assert_string_equal(f->watch.why, "the process could not be started: the process keeper has died; "

@@ -98,6 +98,7 @@ static int set_up(void **state)
     f->config.refs = 1; /* never the last one: it is not on the heap */
     f->model.name = name;
     f->model.target = WG_TARGET_STATIC;
+    f->model.wake.timeout = 15 * 60 * WG_USEC_PER_SEC;
     f->endpoints[0] = (struct wg_config_endpoint){.host = f->host, .port = 8000};
     f->model.static_ = (struct wg_config_static){.endpoints = f->endpoints,
                                                  .n_endpoints = 1,
@@ -261,6 +262,54 @@ static void test_wake_hook_refused_is_repeated(void **state)
     assert_int_equal(f->watch.failed, 0);
 }
 
+static bool watch_has_trouble(void *arg)
+{
+    return ((const struct watch *)arg)->trouble > 0;
+}
+
+/* Nobody waits for longer than wake.timeout, so nobody is bothered for longer either. */
+static void test_wake_hook_is_not_repeated_for_ever(void **state)
+{
+    struct fixture *f = *state;
+    with_hooks(f, true, false);
+    f->model.wake.timeout = 500 * WG_USEC_PER_MSEC;
+    atomic_store(&f->server.seen->script, HOOKS_BROKEN);
+    make(f);
+    wg_target_wake(f->target);
+    assert_true(until(f, watch_has_trouble));
+    assert_string_equal(f->watch.why, "the wake hook answered 500: oops");
+    assert_true(until(f, watch_has_failed));
+    assert_string_equal(f->watch.why, "the wake hook answered 500: oops");
+    assert_int_equal(requests(f), 1);
+    assert_int_equal(f->watch.trouble, 1);
+}
+
+static void test_silent_wake_hook_is_cut(void **state)
+{
+    struct fixture *f = *state;
+    with_hooks(f, true, false);
+    f->model.wake.timeout = 200 * WG_USEC_PER_MSEC;
+    atomic_store(&f->server.seen->script, HOOKS_HANG);
+    make(f);
+    wg_target_wake(f->target);
+    assert_true(until(f, watch_has_failed));
+    assert_int_equal(requests(f), 1);
+}
+
+static void test_another_wake_renews_the_patience(void **state)
+{
+    struct fixture *f = *state;
+    with_hooks(f, true, false);
+    f->model.wake.timeout = 500 * WG_USEC_PER_MSEC;
+    atomic_store(&f->server.seen->script, HOOKS_BROKEN);
+    make(f);
+    wg_target_wake(f->target);
+    loop_for(f->loop, 700 * WG_USEC_PER_MSEC);
+    wg_target_wake(f->target);
+    assert_true(until(f, watch_has_failed));
+    assert_int_equal(requests(f), 2);
+}
+
 static void test_wake_hook_says_no(void **state)
 {
     struct fixture *f = *state;
@@ -402,6 +451,7 @@ static void test_name_that_fails_keeps_what_it_had(void **state)
     assert_true(until(f, watch_is_found));
     assert_string_equal(f->watch.address, "10.0.0.1:8000");
     assert_int_equal(f->watch.lost, 1);
+    assert_int_equal(f->watch.trouble, 0);
 }
 
 static void test_name_that_fails_is_asked_again(void **state)
@@ -410,7 +460,8 @@ static void test_name_that_fails_is_asked_again(void **state)
     strcpy(f->host, "model.test");
     atomic_store(&names_mode, NAMES_FAIL);
     make(f);
-    loop_for(f->loop, 50 * WG_USEC_PER_MSEC);
+    assert_true(until(f, watch_has_trouble));
+    assert_ptr_equal(strstr(f->watch.why, "model.test cannot be looked up: "), f->watch.why);
     assert_true(log_capture_has("warn static qwen: model.test cannot be looked up: "));
     assert_int_equal(f->watch.found + f->watch.failed, 0);
     atomic_store(&names_mode, NAMES_ONE);
@@ -446,6 +497,9 @@ int main(void)
         TEST(test_only_a_wake_hook),
         TEST(test_wake_hook_is_repeated),
         TEST(test_wake_hook_refused_is_repeated),
+        TEST(test_wake_hook_is_not_repeated_for_ever),
+        TEST(test_silent_wake_hook_is_cut),
+        TEST(test_another_wake_renews_the_patience),
         TEST(test_wake_hook_says_no),
         TEST(test_wake_hook_with_an_impossible_url),
         TEST(test_sleep_during_wake),

@@ -122,6 +122,29 @@ static void a_wake_that_proves_nothing_times_out_and_may_come_late(void **state)
     assert_int_equal(model_counts->wakes, 1);
 }
 
+static void a_wake_hook_that_never_works_is_named_at_the_timeout(void **state)
+{
+    (void)state;
+    model_counts->wake_waits = 1;
+    bench_configure(&bench, MODEL("    wake: { timeout: 1500ms, backoff: 1ms }\n"));
+    struct request request;
+    bench_request(&bench, &request);
+    bench_expect_refusal(&bench, &request, WG_REASON_MODEL_WAKE_TIMEOUT);
+    assert_non_null(strstr(request.ticket.message, "the wake hook answered 503"));
+    assert_int_equal(model_counts->wakes, 2);
+    /* One that comes at once has the whole of its time again. */
+    model_counts->wake_waits = 0;
+    for (;;) {
+        bench_request(&bench, &request);
+        bench_await(&bench, &request);
+        if (request.ticket.verdict == WG_VERDICT_DISPATCH)
+            break;
+        assert_int_equal(request.ticket.reason, WG_REASON_MODEL_WAKE_FAILED);
+        assert_non_null(strstr(request.ticket.message, "It is not tried again for"));
+    }
+    bench_finish(&bench, &request);
+}
+
 static void a_failed_wake_tells_why_and_is_tried_again_after_its_back_off(void **state)
 {
     (void)state;
@@ -393,7 +416,8 @@ static void processes_crash_and_come_back(void **state)
     expect_failed_start("exited with status 3");
     /* It listens, and dies of the first probe. */
     configure_process("frail", "    wake: { backoff: 10ms }\n");
-    expect_failed_start("killed by");
+    expect_failed_start(
+        "the process was killed by signal 9 (Killed); its last output: no memory for a prompt");
 
     configure_process("sound", "    wake: { backoff: 300ms }\n");
     wg_usec asked[4];
@@ -497,7 +521,11 @@ static int serve(const char *role, const char *path, const char *port)
     if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 16) < 0)
         return 1;
     static struct scripted_seen seen;
-    seen.script = strcmp(role, "frail") == 0 ? MODEL_SILENT : MODEL_READY;
+    if (strcmp(role, "frail") == 0) {
+        puts("no memory for a prompt");
+        fflush(stdout);
+        seen.script = MODEL_SILENT;
+    }
     scripted_run(fd, child_answer, &seen);
     return 0;
 }
@@ -516,6 +544,7 @@ int main(int argc, char **argv)
         TEST(a_preloaded_model_wakes_by_itself),
         TEST(what_has_no_hooks_is_proved_from_the_start),
         TEST(a_wake_that_proves_nothing_times_out_and_may_come_late),
+        TEST(a_wake_hook_that_never_works_is_named_at_the_timeout),
         TEST(a_failed_wake_tells_why_and_is_tried_again_after_its_back_off),
         TEST(a_steady_refusal_fails_the_wake),
         TEST(a_failed_model_goes_back_to_sleep),
