@@ -277,7 +277,7 @@ static bool learn_model(struct exchange *x)
     if (x->model || !seen || !seen->has_model)
         return true;
     x->model = wg_config_model(exchange_config(x), wg_slice(seen->model, seen->model_len));
-    if (x->model && x->declared > x->model->max_body_bytes) {
+    if (x->model && WG_MAX(x->declared, x->received) > x->model->max_body_bytes) {
         refuse_size(x, x->model->max_body_bytes);
         return false;
     }

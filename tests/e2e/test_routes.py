@@ -154,6 +154,9 @@ def test_sizes_and_encodings(front):
     g, b = front
     r = g.call(body=chat("plain", "x" * (1 << 20)))
     assert (r.status, r.code) == (413, "body_too_large")
+    late = b'{"messages": [{"role": "user", "content": "%s"}], "model": "plain"}' % (b"x" * (1 << 20))
+    r = g.call(body=late, chunked=True)  # no length announced, and the name at the very end
+    assert (r.status, r.code) == (413, "body_too_large")
     r = g.call(body=b"\x1f\x8b\x08", headers=[("Content-Encoding", "gzip")])
     assert (r.status, r.code) == (415, "unsupported_encoding")
     assert g.call(body=chat("plain"), headers=[("Content-Encoding", "identity")]).status == 200
