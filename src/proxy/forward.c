@@ -36,10 +36,16 @@ static bool passes(const struct wg_field *field, bool trusted)
 
 static void peer_text(const struct sockaddr_storage *peer, char out[static INET6_ADDRSTRLEN])
 {
-    const void *address = peer->ss_family == AF_INET6
-                              ? (const void *)&((const struct sockaddr_in6 *)peer)->sin6_addr
-                              : (const void *)&((const struct sockaddr_in *)peer)->sin_addr;
-    if (!inet_ntop(peer->ss_family, address, out, INET6_ADDRSTRLEN))
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)peer)->sin6_addr;
+    const void *address = &((const struct sockaddr_in *)peer)->sin_addr;
+    int family = peer->ss_family;
+    if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(v6)) { /* an IPv4 client of a socket that takes both */
+        family = AF_INET;
+        address = v6->s6_addr + 12;
+    } else if (family == AF_INET6) {
+        address = v6;
+    }
+    if (!inet_ntop(family, address, out, INET6_ADDRSTRLEN))
         snprintf(out, INET6_ADDRSTRLEN, "unknown");
 }
 

@@ -263,6 +263,17 @@ def test_h1_05_headers_to_the_model(front):
     assert len({k.lower(): v for k, v in b.requests[-1].headers}["traceparent"].split("-")) == 4
 
 
+def test_h1_05_an_ipv4_client_of_a_dual_socket(gate, backend):
+    """x-forwarded-for is the plain IPv4 address, not the mapped one that the socket tells; so is who is trusted."""
+    b = backend()
+    port = proc.free_port()
+    g = gate([static_model("m", [b])], listeners=[{"address": f"[::]:{port}"}], trustedPeers=["127.0.0.0/8"])
+    with Client(port) as client:
+        assert client.call(body=chat(), headers=[("X-Forwarded-For", "10.1.2.3")]).status == 200
+    assert b.requests[-1].header("x-forwarded-for") == "10.1.2.3, 127.0.0.1"
+    assert g.process.alive()
+
+
 def test_h1_05_close_from_the_client_keeps_the_back_connection(gate, backend):
     """H1-05: Connection: close of a client ends its own connection alone."""
     b = backend()
