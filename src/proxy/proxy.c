@@ -2,10 +2,14 @@
 #include "worker.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 
 struct wg_proxy {
     struct worker **workers; /* filled before any thread starts, then never changed */
     unsigned n_workers;
+    const int *listen_fds;
+    size_t n_listen_fds;
+    _Atomic unsigned listening; /* workers that still do */
 };
 
 struct worker *proxy_least_loaded(struct wg_proxy *proxy)
@@ -22,11 +26,22 @@ struct worker *proxy_least_loaded(struct wg_proxy *proxy)
     return least;
 }
 
+void proxy_stopped_listening(struct wg_proxy *proxy)
+{
+    if (atomic_fetch_sub_explicit(&proxy->listening, 1, memory_order_acq_rel) > 1)
+        return;
+    for (size_t i = 0; i < proxy->n_listen_fds; i++)
+        shutdown(proxy->listen_fds[i], SHUT_RD);
+}
+
 int wg_proxy_start(const struct wg_proxy_env *env, struct wg_proxy **ret_proxy)
 {
     struct wg_proxy *proxy = WG_NEW(struct wg_proxy);
     const unsigned n = env->config->workers > 0 ? env->config->workers : wg_cores();
     proxy->workers = wg_xcalloc(n, sizeof(struct worker *));
+    proxy->listen_fds = env->listen_fds;
+    proxy->n_listen_fds = env->n_listen_fds;
+    proxy->listening = n;
     int error = 0;
     for (; error == 0 && proxy->n_workers < n; proxy->n_workers++) {
         error = worker_new(proxy, proxy->n_workers, env, &proxy->workers[proxy->n_workers]);
@@ -71,6 +86,10 @@ struct wg_proxy *wg_proxy_stop(struct wg_proxy *proxy)
         return NULL;
     for (unsigned i = 0; i < proxy->n_workers; i++)
         worker_quit(proxy->workers[i]);
+    /* All threads end before any worker is freed: they look at each other's load, and hand connections over.
+     */
+    for (unsigned i = 0; i < proxy->n_workers; i++)
+        worker_join(proxy->workers[i]);
     for (unsigned i = 0; i < proxy->n_workers; i++)
         worker_free(proxy->workers[i]);
     free(proxy->workers);

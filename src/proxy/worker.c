@@ -245,9 +245,12 @@ uint64_t worker_random(struct worker *worker)
 
 static void stop_listening(struct worker *worker)
 {
+    if (worker->n_listeners == 0)
+        return;
     for (size_t i = 0; i < worker->n_listeners; i++)
         worker->listeners[i] = wg_listener_free(worker->listeners[i]);
     worker->n_listeners = 0;
+    proxy_stopped_listening(worker->proxy);
 }
 
 static void on_drain(struct wg_mail *mail, void *receiver)
@@ -352,11 +355,16 @@ int worker_start(struct worker *worker)
     return wg_thread_start(name, run, worker, &worker->thread);
 }
 
+void worker_join(struct worker *worker)
+{
+    worker->thread = wg_thread_join(worker->thread);
+}
+
 struct worker *worker_free(struct worker *worker)
 {
     if (!worker)
         return NULL;
-    worker->thread = wg_thread_join(worker->thread);
+    worker_join(worker);
     if (worker->mailbox)
         wg_activator_unsubscribe(worker->activator, worker->mailbox);
     stop_listening(worker);

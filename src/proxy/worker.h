@@ -46,6 +46,7 @@ struct worker *client_worker(void *owner);
 WG_MUST_CHECK int worker_new(struct wg_proxy *proxy, unsigned index, const struct wg_proxy_env *env,
                              struct worker **ret_worker);
 WG_MUST_CHECK int worker_start(struct worker *worker);
+void worker_join(struct worker *worker);
 struct worker *worker_free(struct worker *worker);
 
 /* Any thread. */
@@ -55,6 +56,10 @@ void worker_quit(struct worker *worker);
 
 /* The worker that has least to do now. */
 struct worker *proxy_least_loaded(struct wg_proxy *proxy);
+
+/* Once from each worker. After the last the kernel refuses connections, instead of queueing what nobody
+ * takes. */
+void proxy_stopped_listening(struct wg_proxy *proxy);
 
 /* NULL if nothing is known of the model yet. */
 struct wg_view *worker_view(const struct worker *worker, uint32_t model_id);

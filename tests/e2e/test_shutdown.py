@@ -8,7 +8,7 @@ import pytest
 from harness import proc
 from harness.crowd import Background, crowd
 from harness.gate import process_model, static_model
-from harness.http1 import call, chat, request_bytes
+from harness.http1 import Client, call, chat, request_bytes
 
 
 def test_shut_01_held_and_streaming_requests_are_finished(gate, sim):
@@ -84,6 +84,29 @@ def test_shut_01_a_second_signal_exits_at_once(gate):
     assert time.monotonic() - began < 2 * proc.SLOW
     held.result()
     proc.wait_for(lambda: not proc.processes_with(f"--port {port}"), 10, "no process is left")
+
+
+def test_shut_01_new_connections_are_refused_while_draining(gate, sim):
+    """What comes while the last requests are finished goes elsewhere at once: nothing is queued that nobody takes."""
+    server = sim(tokens=30, tokens_per_second=10)
+    g = gate([static_model("m", [server])], shutdown={"grace": "20s"})
+    g.warm()
+    stream = Background(crowd, g.port, [request_bytes(body=chat(stream=True))])
+    g.wait_inflight(1)
+    g.process.signal(signal.SIGTERM)
+
+    def refused():
+        try:
+            Client(g.port).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    proc.wait_for(refused, 1 * proc.SLOW, "connections are refused")
+    assert g.process.alive()
+    (visit,) = stream.result()
+    assert visit.response.events()[-1] == "[DONE]"
+    assert g.process.wait(15) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
