@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static bool load(struct server *server)
@@ -76,21 +75,16 @@ static void on_reopen(evutil_socket_t number WG_UNUSED, short what WG_UNUSED, vo
     wg_info("main", NULL, "SIGUSR1: logging to standard error goes on");
 }
 
-/* As PID 1 of a container we are handed orphans, and as the keeper's parent its end. */
-static void on_child(evutil_socket_t number WG_UNUSED, short what WG_UNUSED, void *arg WG_UNUSED)
-{
-    while (waitpid(-1, NULL, WNOHANG) > 0)
-        ;
-}
-
 static bool add_signals(struct server *server)
 {
     static const struct {
         int number;
         event_callback_fn call;
     } table[] = {
-        {SIGTERM, on_terminate}, {SIGINT, on_terminate}, {SIGHUP, on_hangup},
-        {SIGUSR1, on_reopen},    {SIGCHLD, on_child},
+        {SIGTERM, on_terminate},
+        {SIGINT, on_terminate},
+        {SIGHUP, on_hangup},
+        {SIGUSR1, on_reopen},
     };
     static_assert(WG_COUNT_OF(table) == WG_COUNT_OF(server->signals), "one event a signal");
     for (size_t i = 0; i < WG_COUNT_OF(table); i++) {

@@ -31,7 +31,7 @@ struct server {
     struct wg_thread *control_thread;
     struct wg_proxy *proxy;
     struct wg_admin *admin;
-    struct event *signals[5];
+    struct event *signals[4];
 
     /* reload.c */
     struct wg_timer look; /* at the file, twice a second */
