@@ -199,5 +199,5 @@ void hold_beat(struct exchange *x)
     }
     const struct wg_slice beat = wg_heartbeat(x->api);
     ops->data(x->stream, beat.ptr, beat.len);
-    exchange_set_heartbeat(x, wg_loop_now(x->worker->loop) + x->model->hold.heartbeat_every);
+    exchange_set_heartbeat(x, wg_usec_add(wg_loop_now(x->worker->loop), x->model->hold.heartbeat_every));
 }

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define LATE_NO_STREAM "The model server's answer is no event stream."
+
 static void note_failure(struct exchange *x)
 {
     if (!x->endpoint)
@@ -95,15 +97,32 @@ static void on_head(void *arg, const struct wg_response *response)
     }
 }
 
+/* The answer had begun with a heartbeat: the failure is an event, told in the path's own shape. */
+static void end_late(struct exchange *x, const char *fallback)
+{
+    struct wg_buf text = WG_BUF_INIT(1024);
+    wg_error_text(wg_buf_slice(&x->late_text), 512, &text);
+    answer_refuse(x, WG_REASON_UPSTREAM_ERROR, text.len > 0 ? wg_buf_str(&text) : fallback);
+    wg_buf_clear(&text);
+}
+
+/* As much as the message needs: the client waits for it, and the answer may be long or never end. */
+static void collect_late(struct exchange *x, const char *data, size_t len)
+{
+    const size_t room = x->late_text.max - x->late_text.len;
+    wg_buf_add(&x->late_text, data, WG_MIN(len, room));
+    if (len >= room)
+        end_late(x, LATE_NO_STREAM);
+}
+
 static void on_data(void *arg, const char *data, size_t len)
 {
     struct exchange *x = WG_CAST(exchange, arg, EXCHANGE_MAGIC);
-    x->deadline = in_future(x, x->model->timeouts.idle); /* the timer finds out when it fires */
     if (x->late == LATE_FAILED) {
-        const size_t room = x->late_text.max - x->late_text.len - 1;
-        wg_buf_add(&x->late_text, data, WG_MIN(len, room));
+        collect_late(x, data, len);
         return;
     }
+    x->deadline = in_future(x, x->model->timeouts.idle); /* the timer finds out when it fires */
     if (!x->stream)
         return;
     x->answered += len;
@@ -114,21 +133,12 @@ static void on_data(void *arg, const char *data, size_t len)
     }
 }
 
-/* The answer had begun with a heartbeat: the failure is an event, told in the path's own shape. */
-static void end_late(struct exchange *x, const char *fallback)
-{
-    struct wg_buf text = WG_BUF_INIT(1024);
-    wg_error_text(wg_buf_slice(&x->late_text), 512, &text);
-    answer_refuse(x, WG_REASON_UPSTREAM_ERROR, text.len > 0 ? wg_buf_str(&text) : fallback);
-    wg_buf_clear(&text);
-}
-
 static void on_end(void *arg, const struct wg_fields *trailers)
 {
     struct exchange *x = WG_CAST(exchange, arg, EXCHANGE_MAGIC);
     x->back = NULL;
     if (x->late == LATE_FAILED) {
-        end_late(x, "The model server's answer is no event stream.");
+        end_late(x, LATE_NO_STREAM);
         return;
     }
     struct wg_stream *stream = x->stream;

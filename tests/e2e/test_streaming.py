@@ -255,6 +255,26 @@ def test_str_04_an_upstream_refusal_after_the_heartbeat_is_an_error_event(gate, 
     assert "refused on order" in proc.json.loads(event)["error"]["message"]
 
 
+def test_str_04_an_answer_without_end_after_the_heartbeat_is_an_error_event(gate, backend):
+    """What is no event stream is cut where it is enough for the message, not waited for; the model stops working."""
+    ended = []
+
+    def endless(peer, _):
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nno stream at all ")
+        while peer.send(b"and on and on " * 100):
+            pass
+        ended.append(True)
+
+    ready_at = time.monotonic() + 2.5
+    b = backend(endless, probe_answer=lambda peer, _: peer.send(answer()) if time.monotonic() > ready_at else False)
+    g = gate([static_model("m", [b], **HEARTBEAT)])
+    r = g.chat(stream=True)
+    (event,) = r.events()
+    assert "no stream at all" in proc.json.loads(event)["error"]["message"]
+    proc.wait_for(lambda: ended, 5, "the connection to the model is closed")
+    g.wait_inflight(0)
+
+
 def test_str_04_the_heartbeat_of_messages_is_a_ping(gate, sim):
     """/v1/messages: the native ping event, and errors in Anthropic's shape."""
     server = sim(load=600)
