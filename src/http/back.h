@@ -4,9 +4,11 @@
 #include "wakegate/http.h"
 
 #define BACK_MAGIC 0xbac4c022
+#define LINK_MAGIC 0xbac411a4
 
 /* One connection to a model server; busy with one request (`user`), or idle in the pool (`user` NULL). */
 struct back_link {
+    uint32_t magic;
     struct wg_list idle; /* in its endpoint's list, newest first, while idle */
     struct wg_conn *conn;
     struct wg_back_pool *pool;

@@ -149,7 +149,7 @@ static void go(struct wg_back *back)
 
 static void on_writable(void *arg)
 {
-    struct back_link *link = arg;
+    struct back_link *link = WG_CAST(back_link, arg, LINK_MAGIC);
     struct wg_back *back = link->user;
     if (back->state != BACK_CONNECTING) {
         send_more(back);
@@ -305,7 +305,7 @@ static void end_of_file(struct wg_back *back)
 
 static void on_readable(void *arg)
 {
-    struct back_link *link = arg;
+    struct back_link *link = WG_CAST(back_link, arg, LINK_MAGIC);
     struct wg_back *back = link->user;
     size_t room;
     char *scratch = wg_pool_scratch(back_pool_blocks(back->pool), &room);

@@ -58,7 +58,9 @@ static void leave_idle(struct back_link *link)
 
 static void reap(struct wg_deferred *deferred)
 {
-    free(WG_CONTAINER_OF(deferred, struct back_link, dead));
+    struct back_link *link = WG_CONTAINER_OF(deferred, struct back_link, dead);
+    link->magic = 0;
+    free(link);
 }
 
 void back_link_close(struct back_link *link)
@@ -72,7 +74,7 @@ void back_link_close(struct back_link *link)
 /* Whatever an idle connection tells, bytes or its end, makes it useless. */
 static void on_readable(void *arg)
 {
-    struct back_link *link = arg;
+    struct back_link *link = WG_CAST(back_link, arg, LINK_MAGIC);
     if (link->user)
         back_active_handler.readable(link);
     else
@@ -81,7 +83,7 @@ static void on_readable(void *arg)
 
 static void on_writable(void *arg)
 {
-    struct back_link *link = arg;
+    struct back_link *link = WG_CAST(back_link, arg, LINK_MAGIC);
     if (link->user)
         back_active_handler.writable(link);
 }
@@ -145,6 +147,7 @@ struct back_link *back_pool_connect(struct wg_back_pool *pool, struct wg_back *b
                                     const struct wg_back_request *request, int *ret_error)
 {
     struct back_link *link = WG_NEW(struct back_link);
+    link->magic = LINK_MAGIC;
     link->pool = pool;
     link->user = back;
     link->endpoint_id = request->endpoint_id;
