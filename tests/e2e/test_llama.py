@@ -38,7 +38,7 @@ def test_a_real_model_server(llama):
             else request_bytes(body=chat("tiny", f"count to {i}", **cap))
             for i in range(12)
         ]
-        assert g.state("tiny") == "cold"
+        g.wait_state("cold", "tiny")
         visits = crowd(g.port, requests, timeout=80)
         assert [v.status for v in visits] == [200] * 12, [v.response.body[:300] for v in visits if v.status != 200]
         for i, visit in enumerate(visits):

@@ -9,6 +9,7 @@ from harness import proc
 from harness.crowd import Background, crowd
 from harness.gate import process_model, static_model
 from harness.http1 import Client, call, chat, request_bytes
+from harness.sim import command
 
 
 def test_shut_01_held_and_streaming_requests_are_finished(gate, sim):
@@ -120,3 +121,33 @@ def test_an_idle_gate_ends_at_once(gate, number):
     assert g.process.wait(20) == 0
     assert time.monotonic() - began < 2 + proc.SLOW
     assert not proc.processes_with(f"--port {port}")
+
+
+def waits(seconds, done):
+    """A model server behind a shell that takes its time to stop, and then leaves a file."""
+    script = f'trap "sleep {seconds}; touch {done}; exit 0" TERM; "$0" "$@" & while :; do wait; sleep 0.05; done'
+    return {"process": {"command": ["sh", "-c", script, *command()], "stopTimeout": "30s"}}
+
+
+def test_shut_01_model_processes_have_their_time_to_stop(gate, tmp_path):
+    """stopTimeout holds at the end too: a model process that takes a second to stop is not killed."""
+    g = gate([process_model("m", target=waits(1, tmp_path / "done"))])
+    g.warm()
+    g.process.signal(signal.SIGTERM)
+    assert g.process.wait(20) == 0
+    assert (tmp_path / "done").exists()
+
+
+def test_shut_01_a_second_signal_does_not_wait_for_model_processes(gate, tmp_path):
+    """While they are waited for, another signal ends it all at once."""
+    g = gate([process_model("m", target=waits(25, tmp_path / "done"))])
+    g.warm()
+    g.process.signal(signal.SIGTERM)
+    g.process.wait_log("to stop")
+    proc.wait_for(lambda: proc.processes_with("sleep 25"), 10, "the model process is stopping")
+    g.process.signal(signal.SIGTERM)
+    began = time.monotonic()
+    g.expect_exit = g.process.wait(10)
+    assert time.monotonic() - began < 2 * proc.SLOW
+    proc.wait_for(lambda: not proc.processes_with("sleep 25"), 10, "no process is left")
+    assert not (tmp_path / "done").exists()
