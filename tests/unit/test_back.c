@@ -390,7 +390,7 @@ static void test_not_connected_in_time(void **state)
     bench->listener = listen_at(&bench->address, 0); /* a full queue drops what comes */
     for (size_t i = 0; i < WG_COUNT_OF(stuffing); i++) {
         stuffing[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        connect(stuffing[i], (struct sockaddr *)&bench->address, sizeof(bench->address));
+        (void)connect(stuffing[i], (struct sockaddr *)&bench->address, sizeof(bench->address));
     }
     bench->connect_timeout = 50 * WG_USEC_PER_MSEC;
     start(bench);
