@@ -266,7 +266,7 @@ const struct option options[] = {
      .fallback = "10s",
      RANGE(0, HOUR),
      MODEL(process.stop_timeout),
-     .prose = "From SIGTERM to SIGKILL."},
+     .prose = "From SIGTERM to SIGKILL, at the end of Wakegate too."},
     {.path = "models[].target.process.workingDir",
      .type = OPT_STRING,
      .fallback = "",

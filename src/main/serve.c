@@ -152,11 +152,12 @@ static void stop(struct server *server)
     stop_control(server);
     server->activator = wg_activator_free(server->activator);
     server->admin = wg_admin_free(server->admin);
-    server->keeper = wg_keeper_free(server->keeper);
-    server->fetch = wg_fetch_free(server->fetch);
+    /* Model processes are waited for: a second signal ends us meanwhile, and the keeper kills them. */
     for (size_t i = 0; i < WG_COUNT_OF(server->signals); i++)
         if (server->signals[i])
             event_free(server->signals[i]);
+    server->keeper = wg_keeper_free(server->keeper);
+    server->fetch = wg_fetch_free(server->fetch);
     server->control = wg_loop_free(server->control);
     server->service = wg_loop_free(server->service);
     for (size_t i = 0; i < server->n_listen_fds; i++)

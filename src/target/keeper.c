@@ -22,7 +22,7 @@
 #define CHILD_MAGIC  0x6ee9e402
 
 enum {
-    END_MSEC = 1000,             /* for the keeper to end after it was told */
+    END_USEC = WG_USEC_PER_SEC,  /* for the keeper to end, when all that it has should be gone */
     REAP_USEC = WG_USEC_PER_SEC, /* as PID 1, orphans that are not the keeper's come to us */
 };
 
@@ -41,6 +41,7 @@ struct wg_keeper {
     struct wg_list children; /* keeper_child.link */
     struct wg_timer reaper;  /* only as PID 1, or a subreaper */
     uint64_t last_id;
+    wg_usec stopped_by; /* when the last of those told to stop is gone, or killed */
 };
 
 struct keeper_child {
@@ -307,23 +308,39 @@ struct wg_keeper *wg_keeper_attach(struct wg_keeper_seat *seat, struct wg_loop *
     return keeper;
 }
 
-/* Its socket closes when it ends, which it does at end of file, when all that it had is dead. */
-static void end_keeper(struct wg_keeper *keeper)
+/* Its socket closes when it ends; what it still tells is nobody's any more. */
+static bool await_end(struct wg_keeper *keeper, wg_usec deadline)
 {
-    shutdown(keeper->socket, SHUT_WR);
-    const wg_usec deadline = wg_clock_monotonic() + END_MSEC * WG_USEC_PER_MSEC;
     struct pollfd fd = {.fd = keeper->socket, .events = POLLIN};
     char packet[sizeof(struct keeper_event)];
     for (;;) {
         const wg_usec left = deadline - wg_clock_monotonic();
-        if (left <= 0 || poll(&fd, 1, (int)wg_usec_to_msec(left)) == 0) {
-            wg_error("process", NULL, "the process keeper (pid %d) does not end, killing it", keeper->pid);
-            kill(keeper->pid, SIGKILL);
-            break;
-        }
+        if (left <= 0)
+            return false;
+        (void)poll(&fd, 1, (int)WG_MIN(wg_usec_to_msec(left) + 1, 60 * 1000));
         const ssize_t got = recv(keeper->socket, packet, sizeof(packet), MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-            break;
+            return true;
+    }
+}
+
+/* What was told to stop has its time. At end of file the keeper kills whatever there is. */
+static void end_keeper(struct wg_keeper *keeper)
+{
+    const struct order order = {.kind = ORDER_END};
+    if (!wg_list_empty(&keeper->children))
+        wg_info("process", NULL, "waiting for the model processes to stop");
+    struct wg_buf packet;
+    const int error = wire_pack_order(&packet, &order, NULL, NULL, NULL);
+    WG_ASSERT(error == 0);
+    send_order(keeper, &packet);
+    const wg_usec now = wg_clock_monotonic();
+    if (!await_end(keeper, wg_usec_add(WG_MAX(now, keeper->stopped_by), END_USEC))) {
+        shutdown(keeper->socket, SHUT_WR);
+        if (!await_end(keeper, wg_clock_monotonic() + END_USEC)) {
+            wg_error("process", NULL, "the process keeper (pid %d) does not end, killing it", keeper->pid);
+            kill(keeper->pid, SIGKILL);
+        }
     }
     waitpid(keeper->pid, NULL, 0);
 }
@@ -381,6 +398,8 @@ void keeper_stop(struct keeper_child *child, wg_usec patience)
     child->stopping = true;
     if (child->keeper->socket < 0)
         return;
+    const wg_usec by = wg_usec_add(wg_clock_monotonic(), patience);
+    child->keeper->stopped_by = WG_MAX(child->keeper->stopped_by, by);
     const struct order order = {.kind = ORDER_STOP, .id = child->id, .patience = patience};
     struct wg_buf packet;
     const int error = wire_pack_order(&packet, &order, NULL, NULL, NULL);

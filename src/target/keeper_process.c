@@ -1,6 +1,6 @@
 /* The keeper: one process, one thread, one poll loop. Starts and stops process groups on orders, reaps
- * everybody, and on end of file kills all it has. What a process is for, and when to stop it, is decided
- * elsewhere. */
+ * everybody, ends when it is told to and what it has has stopped, and on end of file kills all it has. What a
+ * process is for, and when to stop it, is decided elsewhere. */
 #include "keeper_process.h"
 
 #include <errno.h>
@@ -29,7 +29,8 @@ struct keeper {
     int socket, signals;
     struct wg_list wards;
     size_t n_wards;
-    bool alone; /* end of file: nobody gives orders any more */
+    bool ending; /* no more orders come: ends when the last ward is gone */
+    bool alone;  /* end of file: nobody is there any more, ends at once */
     struct pollfd fds[2 + WARDS_MAX];
     char packet[WIRE_MAX];
 };
@@ -133,6 +134,16 @@ static void stop(struct keeper *keeper, const struct order *order)
         set_state(keeper, ward, WARD_STOPPING);
 }
 
+static void begin_end(struct keeper *keeper)
+{
+    keeper->ending = true;
+    wg_list_foreach_safe (node, &keeper->wards) {
+        struct ward *ward = WG_LIST_ENTRY(node, struct ward, link);
+        if (ward->state == WARD_RUNNING)
+            set_state(keeper, ward, WARD_KILLING);
+    }
+}
+
 static void take_order(struct keeper *keeper)
 {
     const ssize_t len = recv(keeper->socket, keeper->packet, sizeof(keeper->packet), 0);
@@ -146,10 +157,17 @@ static void take_order(struct keeper *keeper)
     struct order_strings strings;
     if (wire_unpack_order(keeper->packet, (size_t)len, &order, &strings) < 0)
         return;
-    if (order.kind == ORDER_START)
+    switch ((enum order_kind)order.kind) {
+    case ORDER_START:
         start(keeper, &order, &strings);
-    else
+        break;
+    case ORDER_STOP:
         stop(keeper, &order);
+        break;
+    case ORDER_END:
+        begin_end(keeper);
+        break;
+    }
     free(strings.args);
     free(strings.env);
 }
@@ -338,7 +356,7 @@ _Noreturn void keeper_process(int socket)
     keeper->signals = set_signals();
     if (keeper->socket < 0 || keeper->signals < 0)
         _exit(1);
-    while (!keeper->alone)
+    while (!keeper->alone && !(keeper->ending && keeper->n_wards == 0))
         turn(keeper);
     end(keeper);
 }

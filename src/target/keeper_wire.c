@@ -64,7 +64,7 @@ int wire_unpack_order(char *packet, size_t len, struct order *ret_order, struct 
             free(strings.args);
             return -EBADMSG;
         }
-    } else if (order.kind != ORDER_STOP) {
+    } else if (order.kind != ORDER_STOP && order.kind != ORDER_END) {
         return -EBADMSG;
     }
     *ret_order = order;

@@ -12,6 +12,7 @@ enum { WIRE_MAX = 64 * 1024, WIRE_TEXT_MAX = 512 };
 enum order_kind {
     ORDER_START = 1, /* start a process; strings: working directory, arguments, NAME=value pairs */
     ORDER_STOP,      /* SIGTERM, after `patience` SIGKILL; a second one may shorten the patience */
+    ORDER_END,       /* the last order: kill what was not told to stop, end when nothing is left */
 };
 
 /* Followed by its strings, each with its NUL. */

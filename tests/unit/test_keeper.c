@@ -449,6 +449,27 @@ static void test_free_kills_all(void **state)
     done_with(&told);
 }
 
+/* Who was told to stop has its time; who was not is killed. */
+static void test_free_waits_for_those_that_stop(void **state)
+{
+    struct fixture *f = *state;
+    struct told stops, runs;
+    order_shell(f, &stops, "trap 'sleep 0.3; echo bye; exit' TERM; echo up; while :; do sleep 0.01; done");
+    order_shell(f, &runs, STUBBORN);
+    until_said(f, &stops, "up");
+    until_said(f, &runs, "\n");
+    keeper_stop(stops.child, patience);
+    const wg_usec before = wg_clock_monotonic();
+    f->keeper = wg_keeper_free(f->keeper);
+    assert_true(wg_clock_monotonic() - before < patience);
+    read_output(&stops);
+    assert_non_null(strstr(stops.text, "bye"));
+    assert_true(is_gone(stops.pid));
+    assert_true(is_gone(runs.pid));
+    done_with(&stops);
+    done_with(&runs);
+}
+
 static void test_death_of_the_keeper(void **state)
 {
     struct fixture *f = *state;
@@ -467,7 +488,8 @@ static void test_death_of_the_keeper(void **state)
     done_with(&told);
 }
 
-static void be_wakegate(int report)
+/* `ending`: on its way out, waiting for what it has told to stop. */
+static void be_wakegate(int report, bool ending)
 {
     struct fixture f;
     struct wg_keeper_seat *seat;
@@ -480,6 +502,10 @@ static void be_wakegate(int report)
     if (!loop_until(f.loop, has_two_pids, &told, patience))
         _exit(1);
     dprintf(report, "%spid=%d\npid=%d\n", told.text, told.pid, keeper_pid(f.keeper));
+    if (ending) {
+        keeper_stop(told.child, patience);
+        wg_keeper_free(f.keeper);
+    }
     for (;;)
         pause();
 }
@@ -500,16 +526,15 @@ static bool are_gone(void *arg)
     return true;
 }
 
-static void test_ACT_10_nothing_survives_a_kill(void **state)
+static void expect_no_survivor(struct fixture *f, bool ending)
 {
-    struct fixture *f = *state;
     int report[2];
     pid_t pids[PIDS_MAX + 1] = {0};
     char text[512] = "";
     assert_int_equal(pipe2(report, O_CLOEXEC), 0);
     const pid_t wakegate = fork();
     if (wakegate == 0)
-        be_wakegate(report[1]);
+        be_wakegate(report[1], ending);
     assert_true(read(report[0], text, sizeof(text) - 1) > 0);
     assert_int_equal(pids_in(text, pids), 4);
     kill(wakegate, SIGKILL);
@@ -517,6 +542,12 @@ static void test_ACT_10_nothing_survives_a_kill(void **state)
     assert_true(loop_until(f->loop, are_gone, pids, 2 * WG_USEC_PER_SEC));
     close(report[0]);
     close(report[1]);
+}
+
+static void test_ACT_10_nothing_survives_a_kill(void **state)
+{
+    expect_no_survivor(*state, false);
+    expect_no_survivor(*state, true);
 }
 
 static void test_signals_do_not_end_the_keeper(void **state)
@@ -571,6 +602,7 @@ int main(void)
         TEST(test_orphans_are_reaped),
         TEST(test_foreign_orphans_are_reaped),
         TEST(test_free_kills_all),
+        TEST(test_free_waits_for_those_that_stop),
         TEST(test_death_of_the_keeper),
         TEST(test_ACT_10_nothing_survives_a_kill),
         TEST(test_signals_do_not_end_the_keeper),
