@@ -178,8 +178,10 @@ static void start_wake(struct wg_model *model)
 void wg_model_begin_wake(struct wg_model *model)
 {
     const wg_usec now = wg_model_now(model);
-    model->wake = (struct wg_wake){.began = WG_MAX(now, model->not_before)};
-    model->wake.cold = wg_records_count(&model->records) == model->records.count[WG_RECORD_LEAVING];
+    const bool on_its_way = model->state == WG_MODEL_FAILED && model->wake.timed_out;
+    const bool nothing_up = wg_records_count(&model->records) == model->records.count[WG_RECORD_LEAVING];
+    model->wake =
+        (struct wg_wake){.cold = nothing_up && !on_its_way, .began = WG_MAX(now, model->not_before)};
     for (int phase = 0; phase < WG_PHASES; phase++)
         model->wake.at[phase] = -1;
     wg_records_forget_steady(&model->records);
@@ -292,6 +294,7 @@ static void waking_timer(struct wg_model *model)
     wg_model_tell_progress(model, &message);
     if (model->reason[0] == '\0')
         wg_model_set_reason(model, "it did not answer in time");
+    model->wake.timed_out = true;
     fail(model, WG_WAKE_TIMEOUT, WG_REASON_MODEL_WAKE_TIMEOUT, wg_buf_str(&message));
     wg_buf_clear(&message);
 }

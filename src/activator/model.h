@@ -19,7 +19,8 @@ enum wg_turnover {
 /* The wake under way, or the last one. */
 struct wg_wake {
     bool started;          /* the order is out; before that it waits for `not_before` */
-    bool cold;             /* nothing was up when it began */
+    bool cold;             /* nothing was up, or on its way, when it began */
+    bool timed_out;        /* what it has started may still come up */
     wg_usec began;         /* monotonic; phases count from here */
     wg_usec at[WG_PHASES]; /* monotonic; -1: not seen */
     wg_usec expected_at;   /* NEVER: unknown */

@@ -243,10 +243,12 @@ static void process_wake(struct wg_target *target)
         target_forget_outcome(target);
         process->wanted = true;
         return;
+    case PROCESS_LOADING: /* it takes longer than the wake before was ready to wait */
+    case PROCESS_UP:
+        target_phase(target, WG_PHASE_STARTED);
+        return;
     case PROCESS_WAITING:
     case PROCESS_STARTING:
-    case PROCESS_LOADING:
-    case PROCESS_UP:
         return;
     }
 }

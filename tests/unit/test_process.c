@@ -324,6 +324,11 @@ static void test_ACT_09_lost_and_woken_again(void **state)
     assert_true(until(f, watch_is_found));
     assert_int_equal(f->watch.found, 2);
     assert_int_equal(f->watch.failed + f->watch.asleep, 0);
+    assert_int_equal(f->watch.phases[WG_PHASE_STARTED], 2);
+    wg_target_wake(f->target); /* already up */
+    loop_for(f->loop, 20 * WG_USEC_PER_MSEC);
+    assert_int_equal(f->watch.found, 2);
+    assert_int_equal(f->watch.phases[WG_PHASE_STARTED], 3);
 }
 
 static void test_sleep_during_wake(void **state)

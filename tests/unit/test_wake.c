@@ -493,6 +493,33 @@ static void an_instance_that_comes_up_during_a_replacement_is_let_go(void **stat
     unlink(path);
 }
 
+/* It takes longer than wake.timeout: it runs on, and the wake after that finds it on its way. */
+static void a_start_that_outlasts_its_wake_is_not_begun_again(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/wakegate-test-XXXXXX", role[64];
+    close(mkstemp(path));
+    unlink(path);
+    snprintf(role, sizeof(role), "late, '%s'", path);
+    configure_process(role, "    wake: { timeout: 1s, backoff: 20ms, maxBackoff: 20ms }\n");
+    struct request request;
+    for (int i = 0; i < 2; i++) {
+        do {
+            bench_request(&bench, &request);
+            bench_await(&bench, &request);
+            assert_int_equal(request.ticket.verdict, WG_VERDICT_REFUSE);
+        } while (request.ticket.reason == WG_REASON_MODEL_WAKE_FAILED);
+        assert_int_equal(request.ticket.reason, WG_REASON_MODEL_WAKE_TIMEOUT);
+        assert_non_null(strstr(request.ticket.message, "process started"));
+    }
+    make_file(path);
+    bench_await_state(&bench, WG_MODEL_WARM);
+    bench_serve_one(&bench);
+    /* How long a start takes cannot be told from what was left of one. */
+    assert_int_equal(bench.views[0]->expected_start, 0);
+    unlink(path);
+}
+
 static bool child_answer(int fd, const char *request, struct scripted_seen *seen)
 {
     if (seen->script == MODEL_SILENT || strncmp(request, "POST /crash", 11) == 0) {
@@ -539,6 +566,7 @@ int main(int argc, char **argv)
         return serve(argv[1], argv[2], argv[argc - 1]);
     const struct CMUnitTest tests[] = {
         PROCESS_TEST(processes_crash_and_come_back),
+        PROCESS_TEST(a_start_that_outlasts_its_wake_is_not_begun_again),
         PROCESS_TEST(an_instance_that_comes_up_during_a_replacement_is_let_go),
         TEST(a_wake_is_measured),
         TEST(a_preloaded_model_wakes_by_itself),
