@@ -1,11 +1,10 @@
-/* Finds a free port, and by /proc who listens on one: knocking would disturb a server that serves one
+/* Finds a free port, and whose process listens on one: knocking would disturb a server that serves one
  * connection at a time, and binding would be in the way of one that is about to. */
 #include "port.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 
 #include "address.h"
 #include "keeper.h"
+#include "listeners.h"
 #include "tree.h"
 
 enum {
@@ -22,8 +22,6 @@ enum {
     PORT_LOWEST = 20000,
     PORT_HIGHEST = 65535,
     LISTENERS_MAX = 8,
-    TCP_LISTENING = 0x0a,
-    OTHERS_MAX = 1024, /* listeners come first in the table: behind so many others there are no more */
 };
 
 /* The range of the ports that the system gives to outgoing connections. */
@@ -86,78 +84,6 @@ uint16_t port_choose(const struct wg_keeper *keeper)
             return port;
     }
     return 0;
-}
-
-/* A listening socket as the kernel's tables show it. */
-struct listener {
-    int family; /* of the loopback address that leads to it */
-    unsigned long inode;
-};
-
-/* "00000000000000000000000001000000" or "0100007F": words of four bytes in the machine's order. */
-static bool parse_ip(const char *text, int family, uint8_t *bytes)
-{
-    const size_t words = family == AF_INET ? 1 : 4;
-    for (size_t i = 0; i < words; i++) {
-        uint32_t word;
-        if (sscanf(text + 8 * i, "%8" SCNx32, &word) != 1)
-            return false;
-        memcpy(bytes + 4 * i, &word, 4);
-    }
-    return true;
-}
-
-/* The family of the loopback address that leads to who listens on `ip`; AF_UNSPEC if none does. */
-static int reach(int family, const uint8_t *ip, uint16_t port)
-{
-    static const uint8_t any[16] = {0}, v4_loopback[4] = {127, 0, 0, 1}, v6_loopback[16] = {[15] = 1};
-    static const uint8_t mapped[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
-    if (family == AF_INET)
-        return memcmp(ip, any, 4) == 0 || memcmp(ip, v4_loopback, 4) == 0 ? AF_INET : AF_UNSPEC;
-    if (memcmp(ip, any, 16) == 0) /* takes IPv4 too, unless it was told not to */
-        return port_is_free(port) ? AF_INET6 : AF_INET;
-    if (memcmp(ip, mapped, 16) == 0)
-        return AF_INET;
-    return memcmp(ip, v6_loopback, 16) == 0 ? AF_INET6 : AF_UNSPEC;
-}
-
-static bool parse_listener(const char *line, int family, uint16_t port, struct listener *ret_listener,
-                           bool *ret_listening)
-{
-    char ip_text[40];
-    uint8_t ip[16];
-    unsigned of_port, state;
-    struct listener listener = {0};
-    *ret_listening = false;
-    if (sscanf(line, " %*d: %32[0-9A-F]:%4x %*[0-9A-F]:%*x %2x %*x:%*x %*x:%*x %*x %*u %*d %lu", ip_text,
-               &of_port, &state, &listener.inode) != 4)
-        return false;
-    *ret_listening = state == TCP_LISTENING;
-    if (!*ret_listening || of_port != port || !parse_ip(ip_text, family, ip))
-        return false;
-    listener.family = reach(family, ip, port);
-    if (listener.family == AF_UNSPEC)
-        return false;
-    *ret_listener = listener;
-    return true;
-}
-
-/* Appends those of one table that listen on the port; how many there are then. */
-static size_t read_table(const char *path, int family, uint16_t port, struct listener *listeners, size_t n)
-{
-    char line[512];
-    int others = 0;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return n;
-    while (n < LISTENERS_MAX && others < OTHERS_MAX && fgets(line, sizeof(line), file)) {
-        bool listening;
-        if (parse_listener(line, family, port, &listeners[n], &listening))
-            n++;
-        others = listening ? 0 : others + 1;
-    }
-    fclose(file);
-    return n;
 }
 
 /* 1: the process has the socket open; 0: it does not; -1: that cannot be seen. */
@@ -239,8 +165,7 @@ enum port_owner port_owner(uint16_t port, pid_t leader, struct wg_address *ret_a
 {
     struct listener listeners[LISTENERS_MAX];
     struct tree tree;
-    size_t n = read_table("/proc/net/tcp", AF_INET, port, listeners, 0);
-    n = read_table("/proc/net/tcp6", AF_INET6, port, listeners, n);
+    const size_t n = listeners_find(port, listeners, LISTENERS_MAX);
     if (n == 0 || tree_read(&tree) < 0)
         return PORT_SILENT;
     enum port_owner owner = PORT_SILENT;
