@@ -1,4 +1,5 @@
-/* Routing by path. Nothing here costs more than the path is long, however many models there are. */
+/* Routing by path. The cost does not grow with the models: names are looked up, and a pattern is kept once.
+ */
 #include "route.h"
 
 #include <stdlib.h>
