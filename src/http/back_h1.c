@@ -198,9 +198,20 @@ static bool is_over(const struct wg_back *back)
     return back->kind == WG_BODY_NONE || (back->kind == WG_BODY_LENGTH && back->left == 0);
 }
 
+/* Nonsense is told by its first bytes: nobody waits for the end of a head that is none. */
+static bool begins_like_http(const char *data, size_t len)
+{
+    const struct wg_slice want = WG_SLICE("HTTP/1.");
+    return memcmp(data, want.ptr, WG_MIN(len, want.len)) == 0;
+}
+
 /* Takes one head off the front: how many bytes it was, 0 when it is not complete or was bad. */
 static size_t take_head(struct wg_back *back, const char *data, size_t len)
 {
+    if (!begins_like_http(data, len)) {
+        fail(back, WG_BACK_BAD, "the answer is not HTTP/1");
+        return 0;
+    }
     const size_t head = wg_h1_head_end(data, len, &back->scanned);
     if (head > HEAD_MAX || (head == 0 && len > HEAD_MAX)) {
         fail(back, WG_BACK_BAD, "the head of the answer is larger than 64 KiB");

@@ -1,6 +1,7 @@
 /* Requests in: heads, bodies, and what is pipelined behind. */
 #include "front_h1.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -69,6 +70,11 @@ static size_t take_head(struct h1_front *h1, const char *data, size_t len)
 {
     /* RFC 9112 2.2: one empty line before a request line. */
     const size_t skipped = len >= 2 && data[0] == '\r' && data[1] == '\n' ? 2 : 0;
+    if (len > skipped && !isalpha((unsigned char)data[skipped]) && data[skipped] != '\r') {
+        h1_refuse_head(h1, 400,
+                       "this is not HTTP/1"); /* TLS, or another protocol: its end would never come */
+        return 0;
+    }
     h1->scanned = WG_MIN(h1->scanned, len - skipped);
     const size_t head = wg_h1_head_end(data + skipped, len - skipped, &h1->scanned);
     if (head == 0 && len - skipped <= h1->base.limits->max_header_bytes) {

@@ -139,7 +139,7 @@ def test_drain_02_a_reset_after_headers_breaks_the_stream(gate, sim):
 def test_drain_02_nonsense_from_the_backend_is_502(gate, backend):
     """What is not HTTP, or is ambiguous, never reaches the client, and its connection is not used again."""
     answers = [
-        b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",  # and nothing more: told by its first bytes, not by a timeout
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab",

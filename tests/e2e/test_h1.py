@@ -369,6 +369,16 @@ def test_h1_07_pipelining_behind_a_held_request(gate):
     assert [q["prompt"] for q in Sim(port).requests(prompts_only=True)] == ["first"]
 
 
+@pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00\x01\x00\x01", b"\x00\x00\x00", b"\r\n{}"])
+def test_another_protocol_is_refused_by_its_first_byte(front, data):
+    """TLS and the like on a cleartext port: an answer at once, since the end of a head would never come."""
+    g, _ = front
+    with g.client() as client:
+        client.send(data)
+        assert client.response().status == 400
+        assert client.closed_within(2)
+
+
 def test_h1_07_too_many_headers(front):
     """More than maxHeaderBytes is 431 and a close."""
     g, b = front
