@@ -11,6 +11,7 @@ struct wg_proxy_env {
     struct wg_config *config; /* for what needs a restart: listeners, workers, connection limits */
     const int *listen_fds;    /* open for as long as the proxy lives */
     size_t n_listen_fds;
+    uint64_t max_connections; /* that descriptors allow; the plan's limits.maxConnections holds below it */
 };
 
 /* Subscribes to the activator and starts the worker threads; they take requests from the first plan on. 0 or -errno. */

@@ -20,6 +20,8 @@ WG_MUST_CHECK int wg_keeper_fork(struct wg_keeper_seat **ret_seat);
 struct wg_keeper_seat *wg_keeper_seat_free(struct wg_keeper_seat *seat);
 /* Takes the seat. */
 struct wg_keeper *wg_keeper_attach(struct wg_keeper_seat *seat, struct wg_loop *loop);
+/* False once it died under us: no model process lives any more, and none can be started. */
+bool wg_keeper_alive(const struct wg_keeper *keeper);
 /* Ends the keeper. After the targets were freed: their processes have been told to stop and are waited for, each as long as its
  * stopTimeout; whatever is left then is killed, and the keeper is gone when this returns. NULL-safe. */
 struct wg_keeper *wg_keeper_free(struct wg_keeper *keeper);

@@ -14,6 +14,7 @@
 #define ACCEPTS_A_TURN 32
 #define PAUSE          (100 * WG_USEC_PER_MSEC)
 #define BACKLOG        4096
+#define TELL_EVERY     (10 * WG_USEC_PER_SEC)
 
 struct wg_listener {
     uint32_t magic;
@@ -22,6 +23,7 @@ struct wg_listener {
     void *arg;
     struct event *event;
     struct wg_timer pause;
+    wg_usec told; /* when the log last said that accepting fails */
     bool enabled;
 };
 
@@ -56,6 +58,15 @@ static bool is_passing(int error)
     return false;
 }
 
+static void tell(struct wg_listener *listener, int error)
+{
+    const wg_usec now = wg_clock_monotonic();
+    if (listener->told != 0 && now - listener->told < TELL_EVERY)
+        return;
+    listener->told = now;
+    wg_error("listener", NULL, "cannot accept connections for now, trying again: %s", strerror(error));
+}
+
 static void on_accept(evutil_socket_t fd, short what WG_UNUSED, void *arg)
 {
     struct wg_listener *listener = WG_CAST(wg_listener, arg, LISTENER_MAGIC);
@@ -71,7 +82,7 @@ static void on_accept(evutil_socket_t fd, short what WG_UNUSED, void *arg)
         } else if (errno == EAGAIN) {
             return;
         } else if (!is_passing(errno)) {
-            wg_error("listener", NULL, "cannot accept connections for a moment: %s", strerror(errno));
+            tell(listener, errno);
             event_del(listener->event);
             wg_timer_set_after(&listener->pause, PAUSE);
             return;

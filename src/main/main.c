@@ -38,8 +38,7 @@ static void warn_files(const struct wg_config *config, const char *path)
     if (!files_fit(config, false, &fits))
         fprintf(stderr,
                 "%s:1: limits.maxConnections: warning: the limit of open files (RLIMIT_NOFILE) is enough for "
-                "about "
-                "%llu only, and cannot be raised here\n",
+                "%llu, and cannot be raised here\n",
                 path, (unsigned long long)fits);
 }
 

@@ -46,13 +46,34 @@ static bool open_listeners(struct server *server)
     return server->admin_fd >= 0;
 }
 
-static void check_files(const struct server *server)
+static void check_files(struct server *server)
 {
-    uint64_t fits = 0;
-    if (!files_fit(server->config, true, &fits))
+    if (!files_fit(server->config, true, &server->max_connections))
         wg_warn("main", NULL,
-                "limits.maxConnections is %llu, but the limit of open files is enough for about %llu only",
-                (unsigned long long)server->config->limits.max_connections, (unsigned long long)fits);
+                "limits.maxConnections is %llu, but the limit of open files is enough for %llu: that is the "
+                "limit now",
+                (unsigned long long)server->config->limits.max_connections,
+                (unsigned long long)server->max_connections);
+}
+
+/* ---- the keeper: without it no process can be started, and a new one cannot be forked beside threads ----
+ */
+
+#define WATCH_EVERY (500 * WG_USEC_PER_MSEC)
+
+static void on_watch(struct wg_timer *timer)
+{
+    struct server *server = WG_CONTAINER_OF(timer, struct server, watch);
+    if (!wg_keeper_alive(server->keeper))
+        shutdown_failed(server, "the keeper of model processes has died");
+    else
+        wg_timer_set_after(&server->watch, WATCH_EVERY);
+}
+
+static void watch_keeper(struct server *server)
+{
+    wg_timer_init(&server->watch, server->service, on_watch);
+    wg_timer_set_after(&server->watch, WATCH_EVERY);
 }
 
 /* ---- signals: the main thread's alone, every other thread blocks them ---- */
@@ -103,7 +124,7 @@ static void run_control(void *arg)
     wg_loop_run(arg);
 }
 
-static bool start(struct server *server, struct wg_keeper_seat **seat)
+static bool start_parts(struct server *server, struct wg_keeper_seat **seat)
 {
     server->service = wg_loop_new();
     server->control = wg_loop_new();
@@ -123,6 +144,7 @@ static bool start(struct server *server, struct wg_keeper_seat **seat)
         .config = server->config,
         .listen_fds = server->listen_fds,
         .n_listen_fds = server->n_listen_fds,
+        .max_connections = server->max_connections,
     };
     const struct wg_admin_env admin = {
         .loop = server->service,
@@ -135,6 +157,15 @@ static bool start(struct server *server, struct wg_keeper_seat **seat)
         return false;
     wg_activator_configure(server->activator, server->config);
     return wg_thread_start("control", run_control, server->control, &server->control_thread) == 0;
+}
+
+static bool start(struct server *server, struct wg_keeper_seat **seat)
+{
+    errno = 0;
+    if (start_parts(server, seat))
+        return true;
+    wg_error("main", NULL, "cannot start: %s", errno ? strerror(errno) : "out of memory or descriptors");
+    return false;
 }
 
 static void stop_control(struct server *server)
@@ -186,12 +217,14 @@ int serve(const char *path)
         if (open_listeners(&server) && start(&server, &seat)) {
             reload_init(&server);
             shutdown_init(&server);
+            watch_keeper(&server);
             atomic_store(&server.ready, true);
             wg_info("main", NULL, "ready: %zu models, %zu tenants", server.config->n_models,
                     server.config->n_tenants);
             wg_loop_run(server.service);
             wg_info("main", NULL, "bye");
-            code = 0;
+            wg_timer_cancel(&server.watch);
+            code = server.failed ? 1 : 0;
         }
     }
     stop(&server);

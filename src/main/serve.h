@@ -23,6 +23,8 @@ struct server {
     int *listen_fds;
     size_t n_listen_fds;
     int admin_fd;
+    uint64_t max_connections; /* that the limit of open files allows */
+    struct wg_timer watch;    /* over the keeper, twice a second */
 
     struct wg_loop *service, *control;
     struct wg_keeper *keeper;
@@ -42,6 +44,7 @@ struct server {
 
     /* shutdown.c */
     enum shutdown_phase phase;
+    bool failed; /* the end is not asked for: the exit code tells a supervisor to start us again */
     wg_usec phase_ends;
     struct wg_timer tick;
 };
@@ -57,7 +60,10 @@ void reload_stop(struct server *server);
 void shutdown_init(struct server *server);
 /* The first signal begins, the second exits at once. */
 void shutdown_signal(struct server *server, const char *name);
+/* We cannot do our work any more: what runs is finished, then the exit code is 1. */
+void shutdown_failed(struct server *server, const char *why);
 
-/* files.c: descriptors. True if limits.maxConnections fits (RLIMIT_NOFILE is raised with `raise`); else
- * *ret_fits says how many would. */
+/* files.c: descriptors. True if limits.maxConnections fits (RLIMIT_NOFILE is raised with `raise`). *ret_fits
+ * says how many connections do; some descriptors are always kept back for the admin, model servers and wakes.
+ */
 bool files_fit(const struct wg_config *config, bool raise, uint64_t *ret_fits);

@@ -99,3 +99,13 @@ void shutdown_signal(struct server *server, const char *name)
     set_phase(server, SHUTDOWN_DELAY);
     wg_timer_set_after(&server->tick, 0);
 }
+
+void shutdown_failed(struct server *server, const char *why)
+{
+    if (server->phase != SHUTDOWN_NOT)
+        return;
+    wg_error("main", NULL, "%s: what runs is finished, then this ends, to be started again", why);
+    server->failed = true;
+    set_phase(server, SHUTDOWN_DELAY);
+    wg_timer_set_after(&server->tick, 0);
+}

@@ -127,7 +127,9 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
     struct worker *worker = WG_CAST(worker, arg, WORKER_MAGIC);
     struct wg_process_metrics *process = wg_metrics_process();
     const int64_t before = atomic_fetch_add_explicit(&process->connections, 1, memory_order_relaxed);
-    if ((uint64_t)before >= worker->routes->plan->config->limits.max_connections) {
+    const uint64_t max =
+        WG_MIN(worker->routes->plan->config->limits.max_connections, worker->max_connections);
+    if ((uint64_t)before >= max) {
         wg_gauge_add(&process->connections, -1);
         wg_count(&process->connections_refused);
         wg_warn("front", NULL, "a connection was closed at once: limits.maxConnections is reached");
@@ -323,6 +325,7 @@ int worker_new(struct wg_proxy *proxy, unsigned index, const struct wg_proxy_env
     worker->index = index;
     worker->proxy = proxy;
     worker->activator = env->activator;
+    worker->max_connections = env->max_connections;
     wg_list_init(&worker->early);
     wg_list_init(&worker->clients);
     wg_list_init(&worker->exchanges);

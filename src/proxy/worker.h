@@ -30,6 +30,7 @@ struct worker {
     unsigned n_skims;
     uint64_t random;
     bool draining, quitting;
+    uint64_t max_connections;
     struct wg_front_limits limits;
 
     _Atomic unsigned load; /* connections and requests: read by who hands a connection out */

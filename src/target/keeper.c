@@ -138,6 +138,11 @@ static void lose_children(struct wg_keeper *keeper)
         lose_child(WG_LIST_ENTRY(node, struct keeper_child, link));
 }
 
+bool wg_keeper_alive(const struct wg_keeper *keeper)
+{
+    return keeper->socket >= 0;
+}
+
 static void let_go(struct wg_keeper *keeper)
 {
     event_free(keeper->readable);

@@ -1,5 +1,6 @@
 """The end: what was promised is still kept (field cases, area L)."""
 
+import os
 import signal
 import time
 
@@ -151,3 +152,34 @@ def test_shut_01_a_second_signal_does_not_wait_for_model_processes(gate, tmp_pat
     assert time.monotonic() - began < 2 * proc.SLOW
     proc.wait_for(lambda: not proc.processes_with("sleep 25"), 10, "no process is left")
     assert not (tmp_path / "done").exists()
+
+
+def test_death_of_the_keeper_ends_wakegate(gate, sim):
+    """Without its keeper no process can be started any more: what runs is finished, then a supervisor is told by exit code 1."""
+    server = sim(tokens=20, tokens_per_second=10)
+    g = gate([static_model("m", [server]), process_model("p")], shutdown={"grace": "20s"})
+    g.chat("m", max_tokens=1)
+    streaming = Background(g.chat, "m")
+    g.wait_inflight(1)
+    (keeper,) = proc.children(g.process.pid)
+    os.kill(keeper, signal.SIGKILL)
+    g.process.wait_log("the keeper of model processes has died")
+    assert streaming.result().status == 200
+    g.expect_exit = 1
+    assert g.process.wait(20) == 1
+
+
+def test_few_descriptors_are_shared_fairly(gate, sim):
+    """Where the limit of open files is small, clients get no more than leaves some for the admin, model servers and wakes."""
+    server = sim()
+    g = gate([static_model("m", [server])], start=False)
+    g.process = proc.Process(
+        ["prlimit", "--nofile=256:256", proc.WAKEGATE, "-c", g.config_path], g.folder / "few.log"
+    )
+    g.wait_ready()
+    g.process.wait_log(r"the limit of open files is enough for 64: that is the limit now")
+    clients = [g.client() for _ in range(200)]
+    proc.wait_for(lambda: g.metric("wakegate_connections_refused_total") >= 136, 10, "the rest refused")
+    assert clients[0].call(body=chat("m")).status == 200
+    assert call(g.admin, "GET", "/healthz").status == 200
+    assert "cannot accept" not in g.process.log()

@@ -134,6 +134,12 @@ class Process:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def children(pid):
+    """The process ids of its children."""
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return [int(word) for word in f.read().split()]
+
+
 def processes_with(text):
     """Pids whose command line has the text in it, zombies left out."""
     found = []
