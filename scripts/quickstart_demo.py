@@ -238,6 +238,7 @@ def interrupted(*_):
 def main(argv):
     signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, interrupted)
+    signal.signal(signal.SIGHUP, interrupted)
     if len(argv) not in (2, 3) or argv[2:] not in ([], ["--stay"]):
         print("usage: scripts/quickstart [--stay]", file=sys.stderr)
         return 2
@@ -246,6 +247,8 @@ def main(argv):
         gate = Wakegate(argv[1], folder)
         try:
             gate.wait_ready()
+            if gate.port != 8080 or gate.admin != 9090:
+                narrator.say("The usual ports 8080 and 9090 are not both free: others are taken for this once.")
             narrator.say(f"Wakegate listens on http://127.0.0.1:{gate.port}, as an OpenAI-compatible server.")
             wake_and_stream(gate, narrator)
             if argv[2:]:
@@ -256,8 +259,10 @@ def main(argv):
             print(f"\nquickstart: {trouble}\nThe last lines of Wakegate's log:\n{gate.last_lines()}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
-            print()
+            print("\nEnding: what still runs is finished first.", flush=True)
         finally:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)  # the end is on its way already
             code = gate.stop()
         if code != 0:
             print(f"quickstart: wakegate ended with {code}", file=sys.stderr)

@@ -13,6 +13,8 @@ static const char usage[] =
     "       wakegate check -c FILE [--print]  validate FILE; --print shows what is in effect\n"
     "       wakegate key                   make a tenant key\n"
     "       wakegate status [--admin URL]  what a running instance is doing\n"
+    "       wakegate reference             all options, in Markdown\n"
+    "       wakegate schema                the same as a JSON Schema\n"
     "       wakegate version\n"
     "       wakegate --help\n";
 
@@ -55,7 +57,9 @@ static int run_check(const struct options *options)
         return EXIT_FAILED;
     warn_files(config, options->config);
     int code = EXIT_OK;
-    if (options->print) {
+    if (!options->print) {
+        printf("%s: valid\n", options->config);
+    } else {
         struct wg_buf text = WG_BUF_INIT(64 * 1024 * 1024);
         if (wg_config_print(config, &text) == 0 && !text.failed)
             fputs(wg_buf_str(&text), stdout);
@@ -83,6 +87,26 @@ static int run_status(const struct options *options)
     return wg_admin_print_status(options->admin ? options->admin : "http://127.0.0.1:9090");
 }
 
+static int print_made(int (*make)(struct wg_buf *out))
+{
+    struct wg_buf text = WG_BUF_INIT(4 * 1024 * 1024);
+    const bool made = make(&text) == 0 && !text.failed;
+    if (made)
+        fputs(wg_buf_str(&text), stdout);
+    wg_buf_clear(&text);
+    return made ? EXIT_OK : EXIT_FAILED;
+}
+
+static int run_reference(const struct options *options WG_UNUSED)
+{
+    return print_made(wg_config_reference);
+}
+
+static int run_schema(const struct options *options WG_UNUSED)
+{
+    return print_made(wg_config_schema);
+}
+
 static int run_version(const struct options *options WG_UNUSED)
 {
     puts("wakegate " WAKEGATE_VERSION);
@@ -104,6 +128,8 @@ static const struct command {
     {"check", run_check, " -c --config --print "},
     {"key", run_key, ""},
     {"status", run_status, " --admin "},
+    {"reference", run_reference, ""},
+    {"schema", run_schema, ""},
     {"version", run_version, ""},
     {"--version", run_version, ""},
     {"help", run_help, ""},
@@ -136,7 +162,11 @@ static int run(const struct command *command, int argc, char **argv)
         else
             options.config = argv[i];
     }
-    return command->run(&options);
+    const int code = command->run(&options);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fputs("wakegate: standard output could not be written\n", stderr);
+    return EXIT_FAILED;
 }
 
 int main(int argc, char **argv)

@@ -22,13 +22,25 @@ static bool load(struct server *server)
     return error == 0;
 }
 
+/* With port 0 the system has chosen one. */
+static void tell_port(int fd, const struct wg_address *address)
+{
+    struct sockaddr_storage at;
+    socklen_t len = sizeof(at);
+    unsigned port = 0;
+    if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
+        port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                              : ((struct sockaddr_in *)&at)->sin_port);
+    wg_info("main", NULL, "listening on %s (port %u)", address->text, port);
+}
+
 static int listen_at(const struct wg_address *address)
 {
     const int fd = wg_listen((const struct sockaddr *)&address->sa, address->len);
     if (fd < 0)
         wg_error("main", NULL, "cannot listen on %s: %s", address->text, strerror(-fd));
     else
-        wg_info("main", NULL, "listening on %s", address->text);
+        tell_port(fd, address);
     return fd;
 }
 
@@ -219,7 +231,7 @@ int serve(const char *path)
             shutdown_init(&server);
             watch_keeper(&server);
             atomic_store(&server.ready, true);
-            wg_info("main", NULL, "ready: %zu models, %zu tenants", server.config->n_models,
+            wg_info("main", NULL, "ready; models: %zu, tenants: %zu", server.config->n_models,
                     server.config->n_tenants);
             wg_loop_run(server.service);
             wg_info("main", NULL, "bye");

@@ -129,20 +129,19 @@ static bool check_size(struct exchange *x, const struct wg_request *request)
     return x->declared == 0 || charge(x, x->declared);
 }
 
-static bool is_named_json(const struct wg_request *request)
-{
-    const struct wg_field *type = wg_fields_get(&request->fields, WG_TOKEN_CONTENT_TYPE);
-    return type && memmem(type->value.ptr, type->value.len, "json", 4);
-}
-
-/* What reads the body: multipart where the type says so; JSON else, but for a named model's plain bodies. */
+/* What reads the body: multipart where the type says so, else JSON; a named model's body may be neither, its
+ * first byte tells. */
 static void choose_reader(struct exchange *x, const struct wg_request *request, enum route_kind kind)
 {
     const struct wg_field *type = wg_fields_get(&request->fields, WG_TOKEN_CONTENT_TYPE);
     if (type)
         x->multipart = wg_multipart_new(type->value);
-    if (!x->multipart && (kind == ROUTE_API || is_named_json(request)) && request->body != WG_BODY_NONE)
+    if (x->multipart || request->body == WG_BODY_NONE)
+        return;
+    if (kind == ROUTE_API)
         x->skim = worker_take_skim(x->worker);
+    else
+        x->sniff = true;
 }
 
 static bool is_trusted(const struct exchange *x)
@@ -261,8 +260,19 @@ static void refuse_body(struct exchange *x, const char *why)
     answer_refuse(x, WG_REASON_INVALID_REQUEST, message);
 }
 
+static bool looks_like_json(const char *data, size_t len)
+{
+    size_t i = 0;
+    while (i < len && strchr(" \t\r\n", data[i]) && data[i])
+        i++;
+    return i == len || data[i] == '{' || data[i] == '[';
+}
+
 static const char *feed_reader(struct exchange *x, const char *data, size_t len)
 {
+    if (x->sniff && looks_like_json(data, len))
+        x->skim = worker_take_skim(x->worker);
+    x->sniff = false;
     if (x->skim && wg_skim_feed(x->skim, data, len) < 0)
         return wg_skim_error(x->skim);
     if (x->multipart && wg_multipart_feed(x->multipart, data, len) < 0)
@@ -326,6 +336,14 @@ static bool agrees(const struct exchange *x, const struct wg_skim_result *seen)
            wg_slice_eq(name, wg_slice_str(x->model->upstream_model));
 }
 
+static void refuse_unknown(struct exchange *x, const char *name)
+{
+    char message[WG_MODEL_NAME_MAX + 128];
+    snprintf(message, sizeof(message),
+             "The model `%s` does not exist here. GET /v1/models lists those that do.", name);
+    answer_refuse(x, WG_REASON_MODEL_NOT_FOUND, message);
+}
+
 /* JSON, then the model: known, and allowed. False: refused. */
 static bool check_body(struct exchange *x)
 {
@@ -344,7 +362,7 @@ static bool check_body(struct exchange *x)
         return false;
     }
     if (!x->model) {
-        answer_refuse(x, WG_REASON_MODEL_NOT_FOUND, NULL);
+        refuse_unknown(x, seen->model);
         return false;
     }
     return x->named || check_model(x);

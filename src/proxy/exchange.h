@@ -38,6 +38,7 @@ struct exchange {
     const struct wg_config_tenant *tenant;
     const struct wg_config_model *model; /* NULL until known */
     enum wg_api api;
+    bool sniff;   /* whether the body is JSON is told by its first byte */
     bool named;   /* the path or the gateway named the model, not the body */
     bool no_wake; /* GET, HEAD, OPTIONS */
     char method[24];

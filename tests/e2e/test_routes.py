@@ -252,3 +252,15 @@ def test_a_large_body_is_passed_on_whole(front):
     runs = [Background(g.call, body=body) for _ in range(8)]
     assert [r.result().status for r in runs] == [200] * 8
     assert {sha256(q.body).hexdigest() for q in b.requests} == {sha256(body).hexdigest()}
+
+
+def test_a_named_model_and_a_body_that_names_another(gate, backend):
+    """Whatever the Content-Type says: nobody gets past the models of a tenant by a path that disagrees with the body."""
+    b = backend()
+    g = gate([static_model("a", [b]), static_model("a/b", [b])])
+    for kind in ("application/json", "text/plain", None):
+        headers = [("Content-Type", kind)] if kind else []
+        r = g.call("POST", "/models/a/v1/embeddings", headers=headers, body=b' {"model": "a/b", "input": "x"}')
+        assert (r.status, r.code) == (400, "invalid_request"), kind
+    r = g.call("POST", "/v1/chat/completions", body=b'{"model": "no`body", "messages": []}')
+    assert (r.status, r.code) == (404, "model_not_found") and "no`body" in r.json()["error"]["message"]
