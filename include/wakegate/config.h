@@ -1,5 +1,6 @@
-/* The typed configuration: loaded and validated as a whole, then immutable and counted; any thread may read it while it holds a
- * reference. Values and defaults are those of the reference (docs/configuration.md, made from the table of options). */
+/* The typed configuration: loaded and validated as a whole, then immutable and counted; any thread may read
+ * it while it holds a reference. Values and defaults are those of the reference (docs/configuration.md, made
+ * from the table of options). */
 #pragma once
 
 #include <netinet/in.h>
@@ -46,7 +47,7 @@ struct wg_config_process {
     struct wg_strings command; /* argv; "{port}" in any word is replaced by the port */
     uint16_t port;             /* 0 = chosen at each start */
     wg_usec stop_timeout;
-    char *working_dir; /* "" = Wakegate's own */
+    char *working_dir;     /* "" = Wakegate's own */
     struct wg_strings env; /* "NAME=value", in addition to Wakegate's own environment */
 };
 
@@ -66,10 +67,11 @@ struct wg_config_probe {
     enum wg_probe_kind kind;
     char *prompt;
     unsigned max_tokens;
-    char *path; /* never empty: the default of the kind is filled in ("" for tcp) */
-    char *body; /* "" = made from kind, prompt, max_tokens */
-    char *expect; /* "" = none */
-    regex_t expect_regex; /* compiled when expect is not empty; REG_EXTENDED | REG_NOSUB; regexec may be called by any thread */
+    char *path;           /* never empty: the default of the kind is filled in ("" for tcp) */
+    char *body;           /* "" = made from kind, prompt, max_tokens */
+    char *expect;         /* "" = none */
+    regex_t expect_regex; /* compiled when expect is not empty; REG_EXTENDED | REG_NOSUB; regexec may be
+                             called by any thread */
     wg_usec connect_interval, interval, timeout;
 };
 
@@ -144,25 +146,27 @@ struct wg_config {
     size_t n_models;
     struct wg_config_tenant *tenants; /* with none configured: one open tenant called "default" */
     size_t n_tenants;
-    bool open;            /* no tenants configured: every request is the tenant "default", keys are not looked at */
+    bool open; /* no tenants configured: every request is the tenant "default", keys are not looked at */
     bool anonymous_allow; /* requests without a key belong to the tenant "anonymous", if there is one */
     struct {
         unsigned default_max_tokens, per_image;
     } tokens;
-    struct wg_map *by_name;  /* model and alias names -> struct wg_config_model */
-    struct wg_map *by_key;   /* 32 raw bytes of sha256 -> struct wg_config_tenant */
+    struct wg_map *by_name; /* model and alias names -> struct wg_config_model */
+    struct wg_map *by_key;  /* 32 raw bytes of sha256 -> struct wg_config_tenant */
 };
 
 /* One fault: "FILE:LINE: key.path: what is wrong". */
 struct wg_config_faults {
-    struct wg_buf text; /* one fault a line */
+    struct wg_buf text;        /* one fault a line */
     unsigned errors, warnings; /* warnings begin with "warning: " behind the key path */
 };
 void wg_config_faults_clear(struct wg_config_faults *faults);
 
-/* Reads and validates the file: 0 and a reference in *ret_config; -EINVAL with all faults found in `faults`; a file that cannot be read
- * is a fault too. `faults` may hold warnings on success. Files that the configuration names (keys) are read here as well. */
-WG_MUST_CHECK int wg_config_load(const char *path, struct wg_config **ret_config, struct wg_config_faults *faults);
+/* Reads and validates the file: 0 and a reference in *ret_config; -EINVAL with all faults found in `faults`;
+ * a file that cannot be read is a fault too. `faults` may hold warnings on success. Files that the
+ * configuration names (keys) are read here as well. */
+WG_MUST_CHECK int wg_config_load(const char *path, struct wg_config **ret_config,
+                                 struct wg_config_faults *faults);
 /* The same from text; `path` is only for messages. */
 WG_MUST_CHECK int wg_config_parse(const char *path, struct wg_slice text, struct wg_config **ret_config,
                                   struct wg_config_faults *faults);
@@ -177,9 +181,11 @@ int wg_config_print(const struct wg_config *config, struct wg_buf *out);
 int wg_config_reference(struct wg_buf *out);
 int wg_config_schema(struct wg_buf *out);
 
-/* What differs in options that need a restart (listeners, admin.address, workers): one "key.path" a line; empty: nothing. */
+/* What differs in options that need a restart (listeners, admin.address, workers): one "key.path" a line;
+ * empty: nothing. */
 void wg_config_restart_needed(const struct wg_config *was, const struct wg_config *is, struct wg_buf *out);
-/* True if the models are the same as far as a running instance of their target is concerned (target, not limits). */
+/* True if the models are the same as far as a running instance of their target is concerned (target, not
+ * limits). */
 bool wg_config_same_target(const struct wg_config_model *a, const struct wg_config_model *b);
 
 /* By configured name or alias; NULL if unknown. */
@@ -190,6 +196,7 @@ bool wg_config_tenant_may(const struct wg_config_tenant *tenant, const struct wg
 bool wg_config_path_allowed(const struct wg_config_model *model, struct wg_slice path);
 bool wg_cidr_contains(const struct wg_cidr *cidrs, size_t n, const struct sockaddr *address);
 
-/* "host:port", "[v6]:port", or ":port" (all addresses); numeric hosts only: 0 or -EINVAL. text is allocated. */
+/* "host:port", "[v6]:port", or ":port" (all addresses); numeric hosts only: 0 or -EINVAL. text is allocated.
+ */
 WG_MUST_CHECK int wg_address_parse(struct wg_slice text, struct wg_address *ret_address);
 void wg_address_clear(struct wg_address *address);

@@ -1,8 +1,10 @@
 /* The loop of a thread and what hangs on it: timers, mailboxes, listeners, and stream sockets.
- * Everything here belongs to the thread that runs the loop, but for wg_mailbox_post, wg_loop_stop and wg_thread_*.
+ * Everything here belongs to the thread that runs the loop, but for wg_mailbox_post, wg_loop_stop and
+ * wg_thread_*.
  *
- * One turn of a loop: the kernel's batch of events, then the deferred calls (each flush of a dirty connection), then the
- * reaping of what died in this turn. So nothing is freed inside its own callback, and no callback sees freed memory. */
+ * One turn of a loop: the kernel's batch of events, then the deferred calls (each flush of a dirty
+ * connection), then the reaping of what died in this turn. So nothing is freed inside its own callback, and
+ * no callback sees freed memory. */
 #pragma once
 
 #include <sys/socket.h>
@@ -37,7 +39,8 @@ void wg_deferred_cancel(struct wg_deferred *deferred);
 /* The same list, run after all deferred calls: for freeing. Cannot be cancelled. */
 void wg_loop_reap(struct wg_loop *loop, struct wg_deferred *deferred);
 
-/* Timers: O(1) to set and cancel, a granularity of 4 ms (never early). Embedded in their object; must be cancelled before it is freed. */
+/* Timers: O(1) to set and cancel, a granularity of 4 ms (never early). Embedded in their object; must be
+ * cancelled before it is freed. */
 struct wg_timer {
     struct wg_list link;
     wg_usec at;
@@ -54,8 +57,9 @@ static inline bool wg_timer_armed(const struct wg_timer *timer)
     return wg_list_linked(&timer->link);
 }
 
-/* Messages between threads. A message is owned by who holds it: posting hands it over, delivery hands it to the receiver. `deliver`
- * runs on the receiving loop. Order is kept per poster. The short lock inside is the only one on the way. */
+/* Messages between threads. A message is owned by who holds it: posting hands it over, delivery hands it to
+ * the receiver. `deliver` runs on the receiving loop. Order is kept per poster. The short lock inside is the
+ * only one on the way. */
 struct wg_mail {
     struct wg_list link;
     void (*deliver)(struct wg_mail *mail, void *receiver);
@@ -76,24 +80,27 @@ static inline void wg_mail_init(struct wg_mail *mail, void (*deliver)(struct wg_
 
 /* A thread with a name, all signals blocked, running `run`. 0 or -errno. */
 struct wg_thread;
-WG_MUST_CHECK int wg_thread_start(const char *name, void (*run)(void *arg), void *arg, struct wg_thread **ret_thread);
+WG_MUST_CHECK int wg_thread_start(const char *name, void (*run)(void *arg), void *arg,
+                                  struct wg_thread **ret_thread);
 struct wg_thread *wg_thread_join(struct wg_thread *thread);
 
 /* A nonblocking stream socket on a loop, cleartext now; TLS comes in behind the same calls. */
 struct wg_conn;
 struct wg_conn_handler {
-    void (*readable)(void *arg);           /* bytes, end of file or an error are there to read */
-    void (*writable)(void *arg);           /* after wg_conn_want_write, or the end of a connect */
-    void (*hangup)(void *arg);             /* the peer shut down its side (or both), seen even while reading is off; may be NULL */
-    void (*flush)(void *arg);              /* end of the turn, after wg_conn_mark_dirty */
+    void (*readable)(void *arg); /* bytes, end of file or an error are there to read */
+    void (*writable)(void *arg); /* after wg_conn_want_write, or the end of a connect */
+    void (*hangup)(
+        void *arg); /* the peer shut down its side (or both), seen even while reading is off; may be NULL */
+    void (*flush)(void *arg); /* end of the turn, after wg_conn_mark_dirty */
 };
 
 /* Takes the descriptor. Reading is off. */
 struct wg_conn *wg_conn_new(struct wg_loop *loop, int fd, const struct wg_conn_handler *handler, void *arg);
-/* Closes at once; no handler runs after it. `hard` sends a TCP reset instead of a FIN. The memory goes at the end of the turn. */
+/* Closes at once; no handler runs after it. `hard` sends a TCP reset instead of a FIN. The memory goes at the
+ * end of the turn. */
 void wg_conn_close(struct wg_conn *conn, bool hard);
-/* Starts connecting (TCP_NODELAY set): `writable` tells the end, wg_conn_error how it went. NULL and *ret_error (negative errno)
- * when it failed at once. */
+/* Starts connecting (TCP_NODELAY set): `writable` tells the end, wg_conn_error how it went. NULL and
+ * *ret_error (negative errno) when it failed at once. */
 struct wg_conn *wg_conn_connect(struct wg_loop *loop, const struct sockaddr *address, socklen_t len,
                                 const struct wg_conn_handler *handler, void *arg, int *ret_error);
 /* SO_ERROR as a negative errno, or 0. */
@@ -113,14 +120,15 @@ ssize_t wg_conn_writev(struct wg_conn *conn, const struct iovec *iov, int n);
 /* Sends FIN, reading goes on. */
 void wg_conn_shutdown(struct wg_conn *conn);
 
-/* A listening socket. Several loops may listen on one descriptor. Running out of descriptors pauses accepting for
- * 100 ms and is logged. */
+/* A listening socket. Several loops may listen on one descriptor. Running out of descriptors pauses accepting
+ * for 100 ms and is logged. */
 struct wg_listener;
 /* Binds and listens (backlog 4096, SO_REUSEADDR); a descriptor or -errno. */
 WG_MUST_CHECK int wg_listen(const struct sockaddr *address, socklen_t len);
 /* Does not take the descriptor. accepted() owns the new one, nonblocking, close-on-exec, TCP_NODELAY. */
 struct wg_listener *wg_listener_new(struct wg_loop *loop, int fd,
-                                    void (*accepted)(void *arg, int fd, const struct sockaddr_storage *peer), void *arg);
+                                    void (*accepted)(void *arg, int fd, const struct sockaddr_storage *peer),
+                                    void *arg);
 struct wg_listener *wg_listener_free(struct wg_listener *listener);
 /* false: the kernel's queue is left alone until true. */
 void wg_listener_enable(struct wg_listener *listener, bool on);

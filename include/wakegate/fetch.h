@@ -1,5 +1,5 @@
-/* HTTP calls to the slow world (probes, hooks, later the API server): libcurl's multi interface on a loop, HTTP/1.1 forced.
- * Belongs to the loop's thread. Never used for clients' requests. */
+/* HTTP calls to the slow world (probes, hooks, later the API server): libcurl's multi interface on a loop,
+ * HTTP/1.1 forced. Belongs to the loop's thread. Never used for clients' requests. */
 #pragma once
 
 #include "wakegate/base/buf.h"
@@ -28,12 +28,14 @@ struct wg_fetch_answer {
 struct wg_fetch_request {
     const char *method; /* "GET", "POST" */
     const char *url;
-    struct wg_slice body;     /* copied; empty: none. Sent as application/json */
-    const char *bearer;       /* NULL or "": none; secret */
+    struct wg_slice body; /* copied; empty: none. Sent as application/json */
+    const char *bearer;   /* NULL or "": none; secret */
     wg_usec connect_timeout, timeout;
     size_t max_answer;
-    bool fresh;               /* a connection of its own, closed after the call */
-    void (*done)(void *arg, const struct wg_fetch_answer *answer); /* exactly once, never from inside wg_fetch_start; not after cancel */
+    bool fresh; /* a connection of its own, closed after the call */
+    void (*done)(void *arg,
+                 const struct wg_fetch_answer
+                     *answer); /* exactly once, never from inside wg_fetch_start; not after cancel */
     void *arg;
 };
 

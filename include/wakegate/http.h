@@ -1,6 +1,6 @@
-/* HTTP messages, the strict HTTP/1.1 codec, and the two interfaces that hide the protocol from everybody above: the front (towards the
- * client) and the back (towards the model server). Everything belongs to the loop of its connection.
- * Sources: RFC 9110, RFC 9112. What is ambiguous there is refused here. */
+/* HTTP messages, the strict HTTP/1.1 codec, and the two interfaces that hide the protocol from everybody
+ * above: the front (towards the client) and the back (towards the model server). Everything belongs to the
+ * loop of its connection. Sources: RFC 9110, RFC 9112. What is ambiguous there is refused here. */
 #pragma once
 
 #include "wakegate/base/blocks.h"
@@ -79,21 +79,22 @@ WG_MUST_CHECK int wg_fields_add(struct wg_fields *fields, struct wg_slice name, 
 /* ---- messages ---- */
 enum wg_body_kind {
     WG_BODY_NONE,
-    WG_BODY_LENGTH,  /* content_length bytes, maybe 0 */
+    WG_BODY_LENGTH, /* content_length bytes, maybe 0 */
     WG_BODY_CHUNKED,
-    WG_BODY_CLOSE,   /* responses only: until the connection closes */
+    WG_BODY_CLOSE, /* responses only: until the connection closes */
 };
 
 struct wg_request {
-    struct wg_slice method, target; /* target: origin form, as sent ("/v1/x?y"), or "*" (OPTIONS), or host:port (CONNECT); absolute form is
-                                     * split into authority and the rest ("/" if there is none: then it does not borrow the head) */
+    struct wg_slice method, target; /* target: origin form, as sent ("/v1/x?y"), or "*" (OPTIONS), or
+                                     * host:port (CONNECT); absolute form is split into authority and the rest
+                                     * ("/" if there is none: then it does not borrow the head) */
     struct wg_slice path, query;    /* of target; query without "?", empty if none; both empty for CONNECT */
     struct wg_slice authority;      /* Host or :authority; empty only in HTTP/1.0 */
     struct wg_fields fields;
     enum wg_body_kind body;
     uint64_t content_length;
-    unsigned version;  /* 10, 11, 20 */
-    bool keep_alive;   /* HTTP/1: the connection may serve another request */
+    unsigned version; /* 10, 11, 20 */
+    bool keep_alive;  /* HTTP/1: the connection may serve another request */
     bool expect_continue;
 };
 
@@ -101,7 +102,8 @@ struct wg_response {
     int status;
     struct wg_fields fields;
     enum wg_body_kind body;
-    uint64_t content_length; /* as announced, also where the body is WG_BODY_NONE (HEAD, 304); 0 if it was not */
+    uint64_t
+        content_length; /* as announced, also where the body is WG_BODY_NONE (HEAD, 304); 0 if it was not */
     unsigned version;
     bool keep_alive;
 };
@@ -114,15 +116,19 @@ enum wg_h1_result {
     WG_H1_TOO_LARGE, /* more than WG_FIELDS_MAX fields, or a target over 8 KiB: 431 */
     WG_H1_VERSION,   /* not HTTP/1.0 or 1.1: 505 is answered as 400 */
 };
-/* Length of the head at the start of data, the blank line included; 0: not complete yet. *scanned remembers how far earlier calls looked
- * (start with 0 for each head). A blank line made of bare LF or bare CR ends the head too, and then its parse fails: so it is refused at once.
- * One empty CRLF line before a request line is skipped by the caller; any more are a head of their own, and bad. */
+/* Length of the head at the start of data, the blank line included; 0: not complete yet. *scanned remembers
+ * how far earlier calls looked (start with 0 for each head). A blank line made of bare LF or bare CR ends the
+ * head too, and then its parse fails: so it is refused at once. One empty CRLF line before a request line is
+ * skipped by the caller; any more are a head of their own, and bad. */
 size_t wg_h1_head_end(const char *data, size_t len, size_t *scanned);
-/* Parses one complete head (wg_h1_head_end bytes of it). Slices in the result borrow `data`. A head is taken only if all parties would read it
- * alike; anything else is refused with the reason in *ret_why (static text, for the answer and the log). The result is filled in place: it is
- * not to be used unless WG_H1_OK came back. Fields named in Connection are marked hop, but for those with WG_FIELD_KEPT. */
-enum wg_h1_result wg_h1_parse_request(const char *data, size_t len, struct wg_request *ret_request, const char **ret_why);
-/* request_method: HEAD answers have no body. 1xx, 204 and 304 have none either. 101 is for the caller to refuse. */
+/* Parses one complete head (wg_h1_head_end bytes of it). Slices in the result borrow `data`. A head is taken
+ * only if all parties would read it alike; anything else is refused with the reason in *ret_why (static text,
+ * for the answer and the log). The result is filled in place: it is not to be used unless WG_H1_OK came back.
+ * Fields named in Connection are marked hop, but for those with WG_FIELD_KEPT. */
+enum wg_h1_result wg_h1_parse_request(const char *data, size_t len, struct wg_request *ret_request,
+                                      const char **ret_why);
+/* request_method: HEAD answers have no body. 1xx, 204 and 304 have none either. 101 is for the caller to
+ * refuse. */
 enum wg_h1_result wg_h1_parse_response(const char *data, size_t len, struct wg_slice request_method,
                                        struct wg_response *ret_response, const char **ret_why);
 
@@ -138,34 +144,41 @@ struct wg_h1_chunked {
 };
 void wg_h1_chunked_init(struct wg_h1_chunked *chunked);
 void wg_h1_chunked_clear(struct wg_h1_chunked *chunked);
-/* Decodes from data: *ret_used bytes were read, the last of which are *ret_data (a run of body bytes inside data, maybe empty). Call again
- * with the rest while PARTIAL and used > 0. OK: the body (and its trailers) are over; what is behind *ret_used is not ours. BAD: see why. */
-enum wg_h1_result wg_h1_chunked_feed(struct wg_h1_chunked *chunked, const char *data, size_t len, size_t *ret_used,
-                                     struct wg_slice *ret_data);
-/* Fields of the trailer section; slices borrow chunked->trailer. Framing, routing and credential fields are dropped (RFC 9110 6.5.1).
- * PARTIAL before the body is over. */
+/* Decodes from data: *ret_used bytes were read, the last of which are *ret_data (a run of body bytes inside
+ * data, maybe empty). Call again with the rest while PARTIAL and used > 0. OK: the body (and its trailers)
+ * are over; what is behind *ret_used is not ours. BAD: see why. */
+enum wg_h1_result wg_h1_chunked_feed(struct wg_h1_chunked *chunked, const char *data, size_t len,
+                                     size_t *ret_used, struct wg_slice *ret_data);
+/* Fields of the trailer section; slices borrow chunked->trailer. Framing, routing and credential fields are
+ * dropped (RFC 9110 6.5.1). PARTIAL before the body is over. */
 enum wg_h1_result wg_h1_parse_trailers(const struct wg_h1_chunked *chunked, struct wg_fields *ret_fields);
 
 /* ---- the front: towards the client ---- */
-/* An answer with more than this pending on the front stops its back until drained(). More than one read of a back (64 KiB) with its
- * framing: a client that keeps up costs no stops. */
+/* An answer with more than this pending on the front stops its back until drained(). More than one read of a
+ * back (64 KiB) with its framing: a client that keeps up costs no stops. */
 enum { WG_PENDING_HIGH = 96 * 1024 };
 
 struct wg_front;  /* one client connection */
 struct wg_stream; /* one request on it, and its answer */
 
-/* Upward calls about a stream. `x` is what head() returned. After gone() or the end of the answer (head or data with the end) the stream is
- * no longer the exchange's: it makes no further call on it. */
+/* Upward calls about a stream. `x` is what head() returned. After gone() or the end of the answer (head or
+ * data with the end) the stream is no longer the exchange's: it makes no further call on it. */
 struct wg_front_handler {
-    /* A request's head is complete. request is valid until head returns. Never returns NULL. The body, if any, waits until want_body. */
+    /* A request's head is complete. request is valid until head returns. Never returns NULL. The body, if
+     * any, waits until want_body. */
     void *(*head)(void *owner, struct wg_stream *stream, const struct wg_request *request);
     void (*body)(void *x, const char *data, size_t len); /* decoded; only between want_body and pause */
-    void (*body_end)(void *x, const struct wg_fields *trailers); /* also for requests without a body; trailers may be NULL */
-    void (*body_failed)(void *x, const char *why); /* bad chunk, more or fewer bytes than declared; answer it (400), the connection closes after */
-    void (*body_stalled)(void *x); /* no progress within limits.bodyIdleTimeout while we were willing to read; answer it (408) */
-    void (*drained)(void *x); /* pending output fell below the low mark */
-    void (*gone)(void *x);   /* the client left, half-closed, reset, or did not read within writeIdleTimeout */
-    /* A head that cannot be served (`status` 400, 408 or 431): body gets what the client is told, as JSON. The connection closes after it. */
+    void (*body_end)(
+        void *x,
+        const struct wg_fields *trailers); /* also for requests without a body; trailers may be NULL */
+    void (*body_failed)(void *x, const char *why); /* bad chunk, more or fewer bytes than declared; answer it
+                                                      (400), the connection closes after */
+    void (*body_stalled)(void *x); /* no progress within limits.bodyIdleTimeout while we were willing to read;
+                                      answer it (408) */
+    void (*drained)(void *x);      /* pending output fell below the low mark */
+    void (*gone)(void *x); /* the client left, half-closed, reset, or did not read within writeIdleTimeout */
+    /* A head that cannot be served (`status` 400, 408 or 431): body gets what the client is told, as JSON.
+     * The connection closes after it. */
     void (*malformed)(void *owner, struct wg_front *front, int status, const char *why, struct wg_buf *body);
     void (*closed)(void *owner, struct wg_front *front); /* the connection is gone; may be NULL */
 };
@@ -177,28 +190,34 @@ struct wg_front_limits {
 
 /* The protocol's side of a stream: HTTP/1.1 now, HTTP/2 behind the same table. */
 struct wg_stream_ops {
-    void (*want_body)(struct wg_stream *stream); /* all checks at the head are done: send 100 if it was expected, deliver the body */
+    void (*want_body)(struct wg_stream *stream); /* all checks at the head are done: send 100 if it was
+                                                    expected, deliver the body */
     void (*pause_body)(struct wg_stream *stream, bool paused);
-    /* Starts the answer. Fields are copied. Framing fields and Connection in it are ignored: the front writes its own, from body and content_length
-     * (WG_BODY_NONE ends the answer here). Date is added. */
+    /* Starts the answer. Fields are copied. Framing fields and Connection in it are ignored: the front writes
+     * its own, from body and content_length (WG_BODY_NONE ends the answer here). Date is added. */
     void (*head)(struct wg_stream *stream, const struct wg_response *response);
-    void (*data)(struct wg_stream *stream, const char *data, size_t len); /* copied; flushed at the end of the turn */
+    void (*data)(struct wg_stream *stream, const char *data,
+                 size_t len); /* copied; flushed at the end of the turn */
     void (*end)(struct wg_stream *stream, const struct wg_fields *trailers); /* trailers may be NULL */
-    void (*abort)(struct wg_stream *stream); /* makes the answer look broken: no final chunk, reset for close-delimited ones */
+    void (*abort)(struct wg_stream *stream); /* makes the answer look broken: no final chunk, reset for
+                                                close-delimited ones */
     size_t (*pending)(const struct wg_stream *stream); /* bytes of the answer that the client has not taken */
-    bool (*can_stream)(const struct wg_stream *stream); /* an answer of unknown length can be framed (not HTTP/1.0 keep-alive: there it closes) */
+    bool (*can_stream)(const struct wg_stream *stream); /* an answer of unknown length can be framed (not
+                                                           HTTP/1.0 keep-alive: there it closes) */
 };
 
 struct wg_stream {
     const struct wg_stream_ops *ops;
-    void *x;                            /* the exchange */
+    void *x; /* the exchange */
     struct wg_front *front;
 };
 
-/* Takes the descriptor; owner is handed to head(), malformed() and closed(). The limits and the pool are borrowed for the connection's life.
- * HTTP/1.1 only in this version: the preface of HTTP/2 is refused like any other bad head. */
-struct wg_front *wg_front_new(struct wg_loop *loop, struct wg_pool *pool, int fd, const struct sockaddr_storage *peer,
-                              const struct wg_front_limits *limits, const struct wg_front_handler *handler, void *owner);
+/* Takes the descriptor; owner is handed to head(), malformed() and closed(). The limits and the pool are
+ * borrowed for the connection's life. HTTP/1.1 only in this version: the preface of HTTP/2 is refused like
+ * any other bad head. */
+struct wg_front *wg_front_new(struct wg_loop *loop, struct wg_pool *pool, int fd,
+                              const struct sockaddr_storage *peer, const struct wg_front_limits *limits,
+                              const struct wg_front_handler *handler, void *owner);
 /* Closes at once (hard: reset); gone() is told for an open stream. */
 void wg_front_close(struct wg_front *front, bool hard);
 /* Graceful: what runs is finished, the answer says Connection: close; idle connections close now. */
@@ -221,7 +240,7 @@ enum wg_back_error {
 
 /* Upward calls; none after head-less error, end, or cancel. */
 struct wg_back_handler {
-    void (*connected)(void *x); /* the request goes out now */
+    void (*connected)(void *x);                                /* the request goes out now */
     void (*head)(void *x, const struct wg_response *response); /* 1xx are not told; valid for the call */
     void (*data)(void *x, const char *data, size_t len);
     void (*end)(void *x, const struct wg_fields *trailers);
@@ -229,12 +248,13 @@ struct wg_back_handler {
 };
 
 struct wg_back_request {
-    uint64_t endpoint_id; /* connections are kept by this, never by address: an address that comes back is another endpoint */
+    uint64_t endpoint_id; /* connections are kept by this, never by address: an address that comes back is
+                             another endpoint */
     const struct sockaddr *address;
     socklen_t address_len;
-    struct wg_slice method; /* copied; for the answer's framing */
-    struct wg_buf *head;    /* the whole HTTP/1.1 head as bytes; taken over (moved out) */
-    const struct wg_chain *body; /* borrowed until end, error or cancel; NULL: none */
+    struct wg_slice method;         /* copied; for the answer's framing */
+    struct wg_buf *head;            /* the whole HTTP/1.1 head as bytes; taken over (moved out) */
+    const struct wg_chain *body;    /* borrowed until end, error or cancel; NULL: none */
     wg_usec connect_timeout, reuse; /* reuse: how long a kept connection may have idled */
 };
 
@@ -249,7 +269,9 @@ struct wg_back *wg_back_start(struct wg_back_pool *pool, const struct wg_back_re
                               const struct wg_back_handler *handler, void *x);
 /* Back-pressure: stops and starts reading the answer. Never calls back from inside. */
 void wg_back_pause(struct wg_back *back, bool paused);
-/* True once every byte of the request is with the kernel: then the body is no longer looked at and may be freed. */
+/* True once every byte of the request is with the kernel: then the body is no longer looked at and may be
+ * freed. */
 bool wg_back_sent(const struct wg_back *back);
-/* Closes the connection within this turn, so that the engine stops generating. No call comes after it. NULL-safe. */
+/* Closes the connection within this turn, so that the engine stops generating. No call comes after it.
+ * NULL-safe. */
 void wg_back_cancel(struct wg_back *back);

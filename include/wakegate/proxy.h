@@ -14,7 +14,8 @@ struct wg_proxy_env {
     uint64_t max_connections; /* that descriptors allow; the plan's limits.maxConnections holds below it */
 };
 
-/* Subscribes to the activator and starts the worker threads; they take requests from the first plan on. 0 or -errno. */
+/* Subscribes to the activator and starts the worker threads; they take requests from the first plan on. 0 or
+ * -errno. */
 WG_MUST_CHECK int wg_proxy_start(const struct wg_proxy_env *env, struct wg_proxy **ret_proxy);
 /* Any thread. Step 1 of the end: no new connections, answers say close, idle connections go. */
 void wg_proxy_drain(struct wg_proxy *proxy);

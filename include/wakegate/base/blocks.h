@@ -1,6 +1,7 @@
 /* Chains of blocks from a pool: bodies and outgoing bytes live here, each byte once.
- * A pool and all chains filled from it belong to one thread. Size classes 1, 4 and 16 KiB; freed blocks are kept for reuse up
- * to the pool's limit. Chains do no accounting against caps: who fills a chain charges its bytes first. */
+ * A pool and all chains filled from it belong to one thread. Size classes 1, 4 and 16 KiB; freed blocks are
+ * kept for reuse up to the pool's limit. Chains do no accounting against caps: who fills a chain charges its
+ * bytes first. */
 #pragma once
 
 #include <sys/uio.h>
@@ -17,7 +18,8 @@ struct wg_chain {
     size_t len; /* bytes in all blocks */
 };
 
-/* A place in a chain, for reading it more than once; valid as long as nothing before it is consumed or spliced. */
+/* A place in a chain, for reading it more than once; valid as long as nothing before it is consumed or
+ * spliced. */
 struct wg_cursor {
     const struct wg_block *block; /* NULL: at the end, or chain empty when made */
     size_t offset;                /* bytes of that block already passed */
@@ -33,7 +35,10 @@ char *wg_pool_scratch(struct wg_pool *pool, size_t *ret_len);
 /* Gives spare blocks back to the system down to `keep` bytes. */
 void wg_pool_trim(struct wg_pool *pool, size_t keep);
 
-#define WG_CHAIN_EMPTY {0}
+#define WG_CHAIN_EMPTY                                                                                       \
+    {                                                                                                        \
+        0                                                                                                    \
+    }
 
 /* Copies the bytes in, filling the last block first and then blocks fitted to what is left. */
 void wg_chain_append(struct wg_chain *chain, struct wg_pool *pool, const void *data, size_t len);
@@ -49,8 +54,8 @@ void wg_chain_clear(struct wg_chain *chain, struct wg_pool *pool);
 
 /* Replaces the `cut` bytes at `offset` by the bytes given, in place. offset + cut <= chain->len.
  * Cursors into the chain become invalid. */
-void wg_chain_splice(struct wg_chain *chain, struct wg_pool *pool, size_t offset, size_t cut, const void *data,
-                     size_t len);
+void wg_chain_splice(struct wg_chain *chain, struct wg_pool *pool, size_t offset, size_t cut,
+                     const void *data, size_t len);
 
 /* Up to `max` pieces from the front, for writev; returns how many. */
 int wg_chain_iov(const struct wg_chain *chain, struct iovec *iov, int max);

@@ -1,5 +1,6 @@
-/* A growable buffer that is born with its maximum. A failed append empties it and marks it failed, every later one
- * fails too: so a run of appends is checked once, at its end. Always NUL-terminated when it holds anything. */
+/* A growable buffer that is born with its maximum. A failed append empties it and marks it failed, every
+ * later one fails too: so a run of appends is checked once, at its end. Always NUL-terminated when it holds
+ * anything. */
 #pragma once
 
 #include "wakegate/base/slice.h"
@@ -10,7 +11,10 @@ struct wg_buf {
     bool failed;
 };
 
-#define WG_BUF_INIT(maximum) {.max = (maximum)}
+#define WG_BUF_INIT(maximum)                                                                                 \
+    {                                                                                                        \
+        .max = (maximum)                                                                                     \
+    }
 
 void wg_buf_init(struct wg_buf *buf, size_t max);
 /* Frees the memory; the buffer can be used again with the same maximum. */

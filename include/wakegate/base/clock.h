@@ -1,5 +1,6 @@
-/* Time. One unit everywhere: microseconds in an int64_t (`wg_usec`). Deadlines and waits use the monotonic clock only, so steps
- * of the wall clock change no decision; the wall clock is for logs and for what people read. */
+/* Time. One unit everywhere: microseconds in an int64_t (`wg_usec`). Deadlines and waits use the monotonic
+ * clock only, so steps of the wall clock change no decision; the wall clock is for logs and for what people
+ * read. */
 #pragma once
 
 #include "wakegate/base/obj.h"

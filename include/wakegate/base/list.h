@@ -1,4 +1,5 @@
-/* Intrusive doubly linked list. State is list membership wherever a list exists: a node that is in no list points to itself. */
+/* Intrusive doubly linked list. State is list membership wherever a list exists: a node that is in no list
+ * points to itself. */
 #pragma once
 
 #include "wakegate/base/obj.h"
@@ -82,7 +83,8 @@ static inline struct wg_list *wg_list_pop(struct wg_list *list)
 #define WG_LIST_ENTRY(node, type, member) WG_CONTAINER_OF(node, type, member)
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): `node` is declared here, not used */
-#define wg_list_foreach(node, list) for (struct wg_list *node = (list)->next; node != (list); node = node->next)
+#define wg_list_foreach(node, list)                                                                          \
+    for (struct wg_list *node = (list)->next; node != (list); node = node->next)
 
 /* The body may remove `node`, and nothing else, from the list. */
 #define wg_list_foreach_safe(node, list)                                                                     \

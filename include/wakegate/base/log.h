@@ -1,5 +1,6 @@
-/* The logger: one line per event on standard error, text or JSON, from any thread. One of the two global things.
- * Library-like code logs at debug only; who decides about the error logs it. Secrets are never passed to it. */
+/* The logger: one line per event on standard error, text or JSON, from any thread. One of the two global
+ * things. Library-like code logs at debug only; who decides about the error logs it. Secrets are never passed
+ * to it. */
 #pragma once
 
 #include "wakegate/base/slice.h"
@@ -15,13 +16,14 @@ bool wg_log_on(enum wg_log_level level);
 
 /* `part` is the room ("front", "model"), `subject` what the line is about ("qwen3-8b", may be NULL). Text:
  *   2026-11-30T23:01:26.123Z info model qwen3-8b: waking
- * Line ends and control characters inside are escaped. Each (call site) is limited to 10 lines a second; what was left out is
- * counted in its next line. Errors and warnings too. */
+ * Line ends and control characters inside are escaped. Each (call site) is limited to 10 lines a second; what
+ * was left out is counted in its next line. Errors and warnings too. */
 void wg_log_write(enum wg_log_level level, const char *part, const char *subject, const char *format, ...)
     WG_PRINTF(4, 5);
 
 struct wg_log_site;
-/* A call site's own limiter; see the macros. True if the line may go out; *ret_skipped says how many were left out before. */
+/* A call site's own limiter; see the macros. True if the line may go out; *ret_skipped says how many were
+ * left out before. */
 bool wg_log_allow(struct wg_log_site *site, unsigned *ret_skipped);
 
 struct wg_log_site {
@@ -48,9 +50,9 @@ struct wg_log_site {
 #define wg_info(part, subject, ...)  WG_LOG_(WG_LOG_INFO, part, subject, __VA_ARGS__)
 #define wg_debug(part, subject, ...) WG_LOG_(WG_LOG_DEBUG, part, subject, __VA_ARGS__)
 
-/* One finished line of the access log or of a child's output: not limited, `fields` are name/value pairs, a NULL name ends them.
- * In text they are name=value behind the message, values quoted where needed; in JSON members of their own. A value that is
- * all digits (with at most one dot) stays a number in JSON. */
+/* One finished line of the access log or of a child's output: not limited, `fields` are name/value pairs, a
+ * NULL name ends them. In text they are name=value behind the message, values quoted where needed; in JSON
+ * members of their own. A value that is all digits (with at most one dot) stays a number in JSON. */
 struct wg_log_field {
     const char *name;
     struct wg_slice value;

@@ -1,6 +1,7 @@
 /* The metrics registry: one table, counters in shared memory of the process. One of the two global things.
- * Every value is one relaxed atomic, any thread adds. Series of a model or a tenant are found once by name, when a configuration is
- * loaded, and live until the process ends, so a pointer to them never dangles. Labels come from the configuration only. */
+ * Every value is one relaxed atomic, any thread adds. Series of a model or a tenant are found once by name,
+ * when a configuration is loaded, and live until the process ends, so a pointer to them never dangles. Labels
+ * come from the configuration only. */
 #pragma once
 
 #include <stdatomic.h>
@@ -47,7 +48,7 @@ struct wg_model_metrics {
     _Atomic uint64_t requests[WG_OUTCOME_COUNT];
     struct wg_histogram duration, first_byte, hold;
     _Atomic int64_t held, held_bytes, inflight; /* gauges */
-    _Atomic int state;                          /* enum wg_model_state; -1 while unknown or no longer configured */
+    _Atomic int state; /* enum wg_model_state; -1 while unknown or no longer configured */
     _Atomic uint64_t wakes[WG_WAKE_RESULTS];
     struct wg_histogram cold_start[WG_PHASES];
     _Atomic uint64_t probes[WG_PROBE_RESULTS];
@@ -79,5 +80,6 @@ static inline void wg_gauge_add(_Atomic int64_t *gauge, int64_t delta)
     atomic_fetch_add_explicit(gauge, delta, memory_order_relaxed);
 }
 
-/* Appends everything as Prometheus text (version 0.0.4). state_names maps wg_model_metrics.state to its label. */
+/* Appends everything as Prometheus text (version 0.0.4). state_names maps wg_model_metrics.state to its
+ * label. */
 void wg_metrics_render(struct wg_buf *out, const char *const *state_names, size_t n_states);

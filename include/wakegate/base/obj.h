@@ -1,20 +1,21 @@
 /* Magic numbers, assertions and attributes that every room uses.
- * An assertion is for a bug of ours and aborts in every build; what the world does wrong is an error, never an assertion. */
+ * An assertion is for a bug of ours and aborts in every build; what the world does wrong is an error, never
+ * an assertion. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define WG_MUST_CHECK          __attribute__((warn_unused_result))
-#define WG_PRINTF(fmt, args)   __attribute__((format(printf, fmt, args)))
-#define WG_CLEANUP(fn)         __attribute__((cleanup(fn)))
-#define WG_UNUSED              __attribute__((unused))
-#define WG_LIKELY(x)           __builtin_expect(!!(x), 1)
-#define WG_UNLIKELY(x)         __builtin_expect(!!(x), 0)
-#define WG_COUNT_OF(array)     (sizeof(array) / sizeof((array)[0]))
-#define WG_MIN(a, b)           ((a) < (b) ? (a) : (b))
-#define WG_MAX(a, b)           ((a) > (b) ? (a) : (b))
+#define WG_MUST_CHECK        __attribute__((warn_unused_result))
+#define WG_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define WG_CLEANUP(fn)       __attribute__((cleanup(fn)))
+#define WG_UNUSED            __attribute__((unused))
+#define WG_LIKELY(x)         __builtin_expect(!!(x), 1)
+#define WG_UNLIKELY(x)       __builtin_expect(!!(x), 0)
+#define WG_COUNT_OF(array)   (sizeof(array) / sizeof((array)[0]))
+#define WG_MIN(a, b)         ((a) < (b) ? (a) : (b))
+#define WG_MAX(a, b)         ((a) > (b) ? (a) : (b))
 
 /* The struct of `type` whose `member` is at `ptr`. */
 #define WG_CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
@@ -53,5 +54,5 @@ char *wg_xasprintf(const char *format, ...) WG_PRINTF(1, 2) __attribute__((retur
 /* Cleanup functions for scope-local things. */
 void wg_free_ptr(void *ptr_to_ptr);
 void wg_close_fd(const int *fd);
-#define WG_AUTO_FREE WG_CLEANUP(wg_free_ptr)
+#define WG_AUTO_FREE  WG_CLEANUP(wg_free_ptr)
 #define WG_AUTO_CLOSE WG_CLEANUP(wg_close_fd)

@@ -9,7 +9,8 @@ WG_MUST_CHECK int wg_duration_parse(struct wg_slice text, wg_usec *ret_usec);
 /* One whole number, optionally with Ki, Mi, Gi: 0, or -EINVAL, or -ERANGE. */
 WG_MUST_CHECK int wg_size_parse(struct wg_slice text, uint64_t *ret_bytes);
 
-/* The shortest exact form that parses back, for --print; for people use wg_duration_human. out holds 32 bytes. */
+/* The shortest exact form that parses back, for --print; for people use wg_duration_human. out holds 32
+ * bytes. */
 void wg_duration_format(wg_usec t, char out[static 32]);
 void wg_size_format(uint64_t bytes, char out[static 32]);
 /* "850 ms", "12.3 s", "4 min 5 s". */

@@ -11,8 +11,8 @@ struct wg_slice {
 };
 
 #define WG_SLICE(literal) ((struct wg_slice){.ptr = "" literal, .len = sizeof(literal) - 1})
-#define WG_SLICE_FMT "%.*s"
-#define WG_SLICE_ARG(s) (int)(s).len, (s).ptr
+#define WG_SLICE_FMT      "%.*s"
+#define WG_SLICE_ARG(s)   (int)(s).len, (s).ptr
 
 static inline struct wg_slice wg_slice(const void *ptr, size_t len)
 {
@@ -36,8 +36,8 @@ bool wg_slice_starts_with(struct wg_slice s, struct wg_slice prefix);
 /* Without leading and trailing spaces and tabs (the OWS of RFC 9110). */
 struct wg_slice wg_slice_trim(struct wg_slice s);
 
-/* Splits off what is before the first `separator` into *ret_head and leaves the rest in *rest; false when *rest
- * is exhausted (ptr NULL). "a,b" gives "a", "b"; "" gives one empty head. */
+/* Splits off what is before the first `separator` into *ret_head and leaves the rest in *rest; false when
+ * *rest is exhausted (ptr NULL). "a,b" gives "a", "b"; "" gives one empty head. */
 bool wg_slice_split(struct wg_slice *rest, char separator, struct wg_slice *ret_head);
 
 /* Decimal digits only, no sign, no space, no overflow: 0, or -EINVAL. */
