@@ -25,7 +25,7 @@ static bool load(struct server *server)
 /* With port 0 the system has chosen one. */
 static void tell_port(int fd, const struct wg_address *address)
 {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t len = sizeof(at);
     unsigned port = 0;
     if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)

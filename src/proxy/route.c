@@ -42,8 +42,8 @@ struct routes *routes_new(struct wg_plan *plan)
     routes->refs = 1;
     routes->plan = plan;
     routes->literal = wg_map_new();
-    routes->model_metrics = wg_xcalloc(config->n_models + 1, sizeof(*routes->model_metrics));
-    routes->tenant_metrics = wg_xcalloc(config->n_tenants + 1, sizeof(*routes->tenant_metrics));
+    routes->model_metrics = wg_xcalloc(config->n_models + 1, sizeof(struct wg_model_metrics *));
+    routes->tenant_metrics = wg_xcalloc(config->n_tenants + 1, sizeof(struct wg_tenant_metrics *));
     routes->max_body = wg_xcalloc(config->n_tenants + 1, sizeof(*routes->max_body));
     for (size_t i = 0; i < config->n_models; i++) {
         add_paths(routes, &config->models[i]);
