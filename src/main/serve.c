@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,11 +28,10 @@ static void tell_port(int fd, const struct wg_address *address)
 {
     struct sockaddr_storage at = {0};
     socklen_t len = sizeof(at);
-    unsigned port = 0;
+    char port[8] = "?";
     if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
-        port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
-                                              : ((struct sockaddr_in *)&at)->sin_port);
-    wg_info("main", NULL, "listening on %s (port %u)", address->text, port);
+        getnameinfo((struct sockaddr *)&at, len, NULL, 0, port, sizeof(port), NI_NUMERICSERV);
+    wg_info("main", NULL, "listening on %s (port %s)", address->text, port);
 }
 
 static int listen_at(const struct wg_address *address)
