@@ -54,7 +54,7 @@ enum outcome {
     BROKEN,     /* closed or nonsense before a whole answer */
     SILENT,     /* cut at the timeout */
     LOADING,    /* a status that passes by itself */
-    REFUSED,    /* a 4xx that does not */
+    REFUSED,    /* one that does not: 4xx, 501, 505 */
     FEW_TOKENS, /* 400 to a small max_tokens: worth one more try with more */
     UNEXPECTED, /* any other status */
     INVALID,    /* 2xx without a model's answer in it */
@@ -158,6 +158,9 @@ static enum outcome judge_status(struct wg_prober *prober, const struct wg_fetch
     case 425: /* Too Early */
     case 429: /* Too Many Requests */
         return LOADING;
+    case 501: /* Not Implemented: started without what the probe asks for */
+    case 505: /* HTTP Version Not Supported */
+        return REFUSED;
     case 400:
         if (may_raise_tokens(prober)) {
             prober->tokens_raised = true;

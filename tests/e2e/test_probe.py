@@ -105,6 +105,18 @@ def test_probe_03_the_wrong_kind_is_told_and_not_endless(gate, sim):
     assert g.metric("wakegate_probes_total", model="m", result="status") >= 1
 
 
+@pytest.mark.parametrize("status", [501, 505])
+def test_probe_03_a_server_that_never_will_is_told_and_not_endless(gate, sim, status):
+    """A server without what the probe's kind asks for says 501 for ever: that fails the wake, with its text."""
+    g = gate([process_model("m", sim={"fault": f"status:{status}"}, wake={"timeout": "60s"})])
+    began = time.monotonic()
+    r = g.chat()
+    assert (r.status, r.code) == (503, "model_wake_failed")
+    assert f"the probe got {status}: " in r.json()["error"]["message"]
+    assert 3 <= time.monotonic() - began < 10
+    g.process.wait_log(rf"warn\w* model m: m could not be started: the probe got {status}: ")
+
+
 def test_probe_expect_must_match(gate, sim):
     """expect: an answer that does not match is not proof; a matching one is."""
     server = sim()
