@@ -20,6 +20,7 @@ static void on_found(struct wg_model *model, const struct wg_agent_event *event)
         return;
     char text[sizeof(event->text)];
     memcpy(text, event->text, sizeof(text));
+    wg_model_forget_timeout(model);
     const struct wg_address address = {.sa = event->sa, .len = event->sa_len, .text = text};
     wg_records_add(&model->records, event->instance, ++model->activator->last_endpoint, &address,
                    model->spec->concurrency.per_endpoint);
@@ -103,6 +104,7 @@ static void on_lost(struct wg_model *model, const struct wg_agent_event *event)
         return;
     wg_warn("model", model->name, "%s is lost: %s", record->endpoint->authority, event->text);
     wg_model_set_reason(model, event->text);
+    wg_model_forget_timeout(model);
     wg_record_set_state(&model->records, record, WG_RECORD_LEAVING, 0);
     wg_records_sweep(&model->records);
     wg_model_changed(model);
@@ -154,6 +156,7 @@ static void on_trouble(struct wg_model *model, const struct wg_agent_event *even
 
 static void on_failed(struct wg_model *model, const struct wg_agent_event *event)
 {
+    wg_model_forget_timeout(model);
     if (model->state == WG_MODEL_WAKING)
         wg_model_fail(model, event->text);
 }

@@ -166,6 +166,11 @@ static void expect(struct wg_model *model)
     wg_model_changed(model);
 }
 
+static bool nothing_up(const struct wg_model *model)
+{
+    return wg_records_count(&model->records) == model->records.count[WG_RECORD_LEAVING];
+}
+
 static void start_wake(struct wg_model *model)
 {
     model->wake.started = true;
@@ -179,9 +184,9 @@ void wg_model_begin_wake(struct wg_model *model)
 {
     const wg_usec now = wg_model_now(model);
     const bool on_its_way = model->state == WG_MODEL_FAILED && model->wake.timed_out;
-    const bool nothing_up = wg_records_count(&model->records) == model->records.count[WG_RECORD_LEAVING];
-    model->wake =
-        (struct wg_wake){.cold = nothing_up && !on_its_way, .began = WG_MAX(now, model->not_before)};
+    model->wake = (struct wg_wake){.cold = nothing_up(model) && !on_its_way,
+                                   .repeats = on_its_way,
+                                   .began = WG_MAX(now, model->not_before)};
     for (int phase = 0; phase < WG_PHASES; phase++)
         model->wake.at[phase] = -1;
     wg_records_forget_steady(&model->records);
@@ -281,6 +286,30 @@ void wg_model_fail(struct wg_model *model, const char *why)
     wg_buf_clear(&message);
 }
 
+void wg_model_forget_timeout(struct wg_model *model)
+{
+    model->wake.timed_out = false;
+    model->wake.repeats = false;
+}
+
+/* What the wake before had started has hung through this one too. */
+static bool hangs(const struct wg_model *model)
+{
+    const bool runs = model->wake.at[WG_PHASE_STARTED] >= 0 || !nothing_up(model);
+    return model->wake.repeats && model->agent.wakes && runs;
+}
+
+/* The next wake, which starts anew, waits until all of it is gone. */
+static void put_down(struct wg_model *model)
+{
+    wg_warn("model", model->name,
+            "no answer in two wakes in a row: what they waited for is stopped, the next wake starts it anew");
+    wg_model_forget_timeout(model);
+    wg_records_dismiss(&model->records);
+    wg_model_order_sleep(model);
+    wg_model_changed(model);
+}
+
 static void waking_timer(struct wg_model *model)
 {
     if (!model->wake.started) {
@@ -297,6 +326,8 @@ static void waking_timer(struct wg_model *model)
     model->wake.timed_out = true;
     fail(model, WG_WAKE_TIMEOUT, WG_REASON_MODEL_WAKE_TIMEOUT, wg_buf_str(&message));
     wg_buf_clear(&message);
+    if (hangs(model))
+        put_down(model);
 }
 
 /* ---- warm ---- */

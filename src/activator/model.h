@@ -21,6 +21,7 @@ struct wg_wake {
     bool started;          /* the order is out; before that it waits for `not_before` */
     bool cold;             /* nothing was up, or on its way, when it began */
     bool timed_out;        /* what it has started may still come up */
+    bool repeats;          /* waits for nothing but what the one before, that timed out, had started */
     wg_usec began;         /* monotonic; phases count from here */
     wg_usec at[WG_PHASES]; /* monotonic; -1: not seen */
     wg_usec expected_at;   /* NEVER: unknown */
@@ -86,6 +87,8 @@ void wg_model_begin_wake(struct wg_model *model);
 void wg_model_reach(struct wg_model *model, enum wg_phase phase, wg_usec at);
 /* The wake under way cannot succeed: all who wait are told why. */
 void wg_model_fail(struct wg_model *model, const char *why);
+/* Something has come or gone: what the last wake left is not all that the next one waits for. */
+void wg_model_forget_timeout(struct wg_model *model);
 /* An endpoint was proved at `at`, while none served. */
 void wg_model_become_warm(struct wg_model *model, wg_usec at);
 void wg_model_set_reason(struct wg_model *model, const char *why);

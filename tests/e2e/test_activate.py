@@ -153,6 +153,27 @@ def test_act_09_a_child_killed_while_idle_is_started_again(gate):
     assert again != pid
 
 
+@pytest.mark.parametrize("sim", [{"load_port_closed": 600}, {"fault": "hang"}])
+def test_a_process_that_hangs_through_two_wakes_is_replaced(gate, sim):
+    """After the first wake that timed out it may still come up; after a second one it is stopped, and started anew."""
+    port = proc.free_port()
+    g = gate([process_model("m", port, sim=sim, wake={"timeout": "1500ms", "backoff": "1ms", "maxBackoff": "1ms"})])
+
+    def timeout():
+        proc.wait_for(lambda: g.chat().code == "model_wake_timeout", 10, "a wake that times out")
+        return proc.processes_with(f"--port {port}")
+
+    (pid,) = timeout()
+    g.order("wake")
+    g.wait_state("waking")
+    assert proc.processes_with(f"--port {port}") == [pid]
+    proc.wait_for(lambda: pid not in proc.processes_with(f"--port {port}"), 15, "it is stopped")
+    g.process.wait_log(r"warn\w* model m: no answer in two wakes in a row")
+    assert g.state() == "failed"
+    (again,) = timeout()
+    assert again != pid
+
+
 def stubborn(port):
     """A wrapper whose child serves and ignores SIGTERM."""
     return process_model("m", port, sim={"fork": True, "ignore_term": True}, target={"process": {"stopTimeout": "1s"}})
