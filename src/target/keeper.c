@@ -155,19 +155,25 @@ static void let_go(struct wg_keeper *keeper)
         free_order(WG_LIST_ENTRY(node, struct pending_order, link));
 }
 
-/* The system has killed its children; what they had started is ours to end. */
-static void on_keeper_died(struct wg_keeper *keeper)
+/* What a keeper that cannot do it any more leaves behind. The system kills its children when it dies; what
+ * they had started is ours to end. */
+static void kill_keeper(struct wg_keeper *keeper)
 {
-    wg_error("process", NULL,
-             "the process keeper (pid %d) has died: all model processes are lost, restart Wakegate",
-             keeper->pid);
     wg_list_foreach (node, &keeper->children) {
         const struct keeper_child *child = WG_LIST_ENTRY(node, struct keeper_child, link);
         if (child->pid > 0)
             kill(-child->pid, SIGKILL);
     }
-    kill(keeper->pid, SIGKILL); /* if it only talks nonsense */
+    kill(keeper->pid, SIGKILL);
     waitpid(keeper->pid, NULL, 0);
+}
+
+static void on_keeper_died(struct wg_keeper *keeper)
+{
+    wg_error("process", NULL,
+             "the process keeper (pid %d) has died: all model processes are lost, restart Wakegate",
+             keeper->pid);
+    kill_keeper(keeper); /* it may only talk nonsense */
     let_go(keeper);
     lose_children(keeper);
 }
@@ -343,8 +349,11 @@ static void end_keeper(struct wg_keeper *keeper)
     if (!await_end(keeper, wg_usec_add(WG_MAX(now, keeper->stopped_by), END_USEC))) {
         shutdown(keeper->socket, SHUT_WR);
         if (!await_end(keeper, wg_clock_monotonic() + END_USEC)) {
-            wg_error("process", NULL, "the process keeper (pid %d) does not end, killing it", keeper->pid);
-            kill(keeper->pid, SIGKILL);
+            wg_error("process", NULL,
+                     "the process keeper (pid %d) does not end, killing it and the model processes",
+                     keeper->pid);
+            kill_keeper(keeper);
+            return;
         }
     }
     waitpid(keeper->pid, NULL, 0);

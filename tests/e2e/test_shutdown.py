@@ -169,6 +169,20 @@ def test_death_of_the_keeper_ends_wakegate(gate, sim):
     assert g.process.wait(20) == 1
 
 
+def test_a_stopped_keeper_leaves_nothing_behind(gate):
+    """A keeper that does not end in time is killed, and with it all that it should have stopped."""
+    port = proc.free_port()
+    model = process_model("m", port, sim={"fork": True, "ignore_term": True}, target={"process": {"stopTimeout": "1s"}})
+    g = gate([model])
+    g.warm()
+    (keeper,) = proc.children(g.process.pid)
+    os.kill(keeper, signal.SIGSTOP)
+    g.process.signal(signal.SIGTERM)
+    assert g.process.wait(20) == 0
+    proc.wait_for(lambda: not proc.processes_with(f"--port {port}"), 5, "no process is left")
+    assert proc.port_free(port)
+
+
 def test_few_descriptors_are_shared_fairly(gate, sim):
     """Where the limit of open files is small, clients get no more than leaves some for the admin, model servers and wakes."""
     server = sim()

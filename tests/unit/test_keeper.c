@@ -470,6 +470,41 @@ static void test_free_waits_for_those_that_stop(void **state)
     done_with(&runs);
 }
 
+static bool are_gone(void *arg)
+{
+    const pid_t *pids = arg;
+    for (size_t i = 0; pids[i]; i++) {
+        /* Who has taken over the keeper may be slow to reap it: a zombie is dead enough. */
+        struct tree tree;
+        assert_int_equal(tree_read(&tree), 0);
+        const struct tree_process *process = tree_find(&tree, pids[i]);
+        const bool alive = process && process->alive;
+        tree_clear(&tree);
+        if (alive)
+            return false;
+    }
+    return true;
+}
+
+/* One that is stopped, or starved: what it should have killed is killed all the same. */
+static void test_free_does_without_a_stopped_keeper(void **state)
+{
+    struct fixture *f = *state;
+    struct told told;
+    pid_t pids[PIDS_MAX] = {0};
+    order_shell(f, &told, "(" STUBBORN ") & trap '' TERM; wait");
+    until_said(f, &told, "\n");
+    assert_int_equal(pids_in(told.text, pids), 1);
+    pids[1] = told.pid;
+    pids[2] = keeper_pid(f->keeper);
+    assert_int_equal(kill(keeper_pid(f->keeper), SIGSTOP), 0);
+    keeper_stop(told.child, 0);
+    f->keeper = wg_keeper_free(f->keeper);
+    assert_int_equal(told.gone, 1);
+    assert_true(loop_until(f->loop, are_gone, pids, 2 * WG_USEC_PER_SEC));
+    done_with(&told);
+}
+
 static void test_death_of_the_keeper(void **state)
 {
     struct fixture *f = *state;
@@ -508,22 +543,6 @@ static void be_wakegate(int report, bool ending)
     }
     for (;;)
         pause();
-}
-
-static bool are_gone(void *arg)
-{
-    const pid_t *pids = arg;
-    for (size_t i = 0; pids[i]; i++) {
-        /* Who has taken over the keeper may be slow to reap it: a zombie is dead enough. */
-        struct tree tree;
-        assert_int_equal(tree_read(&tree), 0);
-        const struct tree_process *process = tree_find(&tree, pids[i]);
-        const bool alive = process && process->alive;
-        tree_clear(&tree);
-        if (alive)
-            return false;
-    }
-    return true;
 }
 
 static void expect_no_survivor(struct fixture *f, bool ending)
@@ -603,6 +622,7 @@ int main(void)
         TEST(test_foreign_orphans_are_reaped),
         TEST(test_free_kills_all),
         TEST(test_free_waits_for_those_that_stop),
+        TEST(test_free_does_without_a_stopped_keeper),
         TEST(test_death_of_the_keeper),
         TEST(test_ACT_10_nothing_survives_a_kill),
         TEST(test_signals_do_not_end_the_keeper),
