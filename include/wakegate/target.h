@@ -49,7 +49,7 @@ struct wg_target_handler {
     /* A phase of the wake was reached at a monotonic time. `answering` is the prober's to tell. */
     void (*phase)(void *arg, enum wg_phase phase, wg_usec at);
     /* The wake under way is held up by something that may pass by itself: `why` in words, for who asks how
-     * far it is. */
+     * far it is; "" when that has passed. */
     void (*trouble)(void *arg, const char *why);
     /* The wake under way cannot succeed; `why` in words for the client and the log. */
     void (*failed)(void *arg, const char *why);

@@ -28,6 +28,7 @@ struct process {
     enum process_state state;
     bool wanted;               /* in STOPPING and ENDING: a wake has come, it starts when all is gone */
     struct instance *instance; /* from STARTING to ENDING */
+    uint16_t port;             /* that was given to it */
     uint64_t number;           /* of the instance that was found, in UP */
     struct wg_timer again;     /* in WAITING: looks at the port */
 };
@@ -65,12 +66,19 @@ static void fail(struct process *process, const char *why)
 
 static void begin(struct process *process);
 
+static void tell_loading(struct process *process)
+{
+    WG_AUTO_FREE char *why = wg_xasprintf("nothing listens on 127.0.0.1:%u yet", (unsigned)process->port);
+    target_phase(&process->target, WG_PHASE_STARTED);
+    target_trouble(&process->target, why);
+}
+
 static void on_started(void *arg)
 {
     struct process *process = WG_CAST(process, arg, PROCESS_MAGIC);
     if (process->state != PROCESS_STARTING)
         return;
-    target_phase(&process->target, WG_PHASE_STARTED);
+    tell_loading(process);
     set_state(process, PROCESS_LOADING);
 }
 
@@ -80,6 +88,7 @@ static void on_listening(void *arg, const struct wg_address *address)
     WG_ASSERT(process->state == PROCESS_LOADING);
     set_state(process, PROCESS_UP);
     target_phase(&process->target, WG_PHASE_LISTENING);
+    target_trouble(&process->target, "");
     process->number = target_found(&process->target, address);
 }
 
@@ -187,6 +196,7 @@ static void start(struct process *process, uint16_t port)
         return;
     }
     process->instance = instance;
+    process->port = port;
     set_state(process, PROCESS_STARTING);
 }
 
@@ -244,6 +254,8 @@ static void process_wake(struct wg_target *target)
         process->wanted = true;
         return;
     case PROCESS_LOADING: /* it takes longer than the wake before was ready to wait */
+        tell_loading(process);
+        return;
     case PROCESS_UP:
         target_phase(target, WG_PHASE_STARTED);
         return;

@@ -153,6 +153,16 @@ def test_act_09_a_child_killed_while_idle_is_started_again(gate):
     assert again != pid
 
 
+def test_a_port_that_nobody_listens_on_is_named(gate):
+    """A server that listens elsewhere: clients and operators are told on which address nothing is there."""
+    port = proc.free_port()
+    g = gate([process_model("m", port, sim={"load_port_closed": 600}, wake={"timeout": "1s"})])
+    message = g.chat().json()["error"]["message"]
+    assert message.startswith("m did not start within 1"), message
+    assert message.endswith(f"process started, nothing listens on 127.0.0.1:{port} yet"), message
+    assert g.model_status()["reason"] == f"nothing listens on 127.0.0.1:{port} yet"
+
+
 @pytest.mark.parametrize("sim", [{"load_port_closed": 600}, {"fault": "hang"}])
 def test_a_process_that_hangs_through_two_wakes_is_replaced(gate, sim):
     """After the first wake that timed out it may still come up; after a second one it is stopped, and started anew."""

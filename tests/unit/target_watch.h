@@ -84,6 +84,11 @@ static inline bool watch_has_lost(void *arg)
     return ((const struct watch *)arg)->lost > 0;
 }
 
+static inline bool watch_has_trouble(void *arg)
+{
+    return ((const struct watch *)arg)->trouble > 0;
+}
+
 static inline bool watch_has_failed(void *arg)
 {
     return ((const struct watch *)arg)->failed > 0;

@@ -262,11 +262,6 @@ static void test_wake_hook_refused_is_repeated(void **state)
     assert_int_equal(f->watch.failed, 0);
 }
 
-static bool watch_has_trouble(void *arg)
-{
-    return ((const struct watch *)arg)->trouble > 0;
-}
-
 /* Nobody waits for longer than wake.timeout, so nobody is bothered for longer either. */
 static void test_wake_hook_is_not_repeated_for_ever(void **state)
 {
