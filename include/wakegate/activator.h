@@ -232,7 +232,7 @@ struct wg_status_model {
     char *name;
     enum wg_model_state state;
     const char *phase;      /* the last phase reached while WAKING, else "" */
-    char reason[320];       /* the last thing that went wrong, "" if nothing */
+    char reason[448];       /* the last thing that went wrong, "" if nothing */
     wg_usec eta;            /* left until it should answer; -1: unknown or not waking */
     wg_usec expected_start; /* learned; 0: none */
     wg_usec back_off;       /* left of the back-off while FAILED */

@@ -53,6 +53,8 @@ struct wg_target_handler {
     void (*trouble)(void *arg, const char *why);
     /* The wake under way cannot succeed; `why` in words for the client and the log. */
     void (*failed)(void *arg, const char *why);
+    /* After lost or failed: the same `why` with more of what the process had printed, for operators alone. */
+    void (*detail)(void *arg, const char *why);
     /* The sleep under way is done: nothing runs any more (or the sleep hook answered). */
     void (*asleep)(void *arg);
 };

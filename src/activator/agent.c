@@ -233,6 +233,12 @@ static void on_failed(void *arg, const char *why)
     event_post_text(agent, event_new(agent, WG_AGENT_FAILED, 0), why);
 }
 
+static void on_detail(void *arg, const char *why)
+{
+    struct wg_agent *agent = WG_CAST(wg_agent, arg, AGENT_MAGIC);
+    event_post_text(agent, event_new(agent, WG_AGENT_DETAIL, 0), why);
+}
+
 static void on_asleep(void *arg)
 {
     struct wg_agent *agent = WG_CAST(wg_agent, arg, AGENT_MAGIC);
@@ -245,6 +251,7 @@ static const struct wg_target_handler target_handler = {
     .phase = on_phase,
     .trouble = on_trouble,
     .failed = on_failed,
+    .detail = on_detail,
     .asleep = on_asleep,
 };
 

@@ -16,6 +16,7 @@ enum wg_agent_event_kind {
     WG_AGENT_PHASE,     /* phase, at */
     WG_AGENT_TROUBLE,   /* text: what holds up the wake, for now */
     WG_AGENT_FAILED,    /* text: the wake cannot succeed */
+    WG_AGENT_DETAIL,    /* text: the last of LOST and FAILED, longer, for operators */
     WG_AGENT_ASLEEP,    /* the sleep is done */
     WG_AGENT_PROVED,    /* instance, at: the probe passed; it is not probed any more */
     WG_AGENT_NOT_READY, /* instance, text, steady: told when the answer changes */
@@ -34,7 +35,7 @@ struct wg_agent_event {
     enum wg_phase phase;
     wg_usec at;
     bool steady;    /* the same refusal for long enough that waiting will not help */
-    char text[320]; /* FOUND: the authority; else words for people */
+    char text[448]; /* FOUND: the authority; else words for people */
 };
 
 /* `report` is the deliver of events at `control`, which owns and frees them. NULL if the system refuses. */

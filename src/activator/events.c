@@ -3,6 +3,7 @@
  * is model.c's. */
 #include "model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "wakegate/base/log.h"
@@ -161,6 +162,11 @@ static void on_failed(struct wg_model *model, const struct wg_agent_event *event
         wg_model_fail(model, event->text);
 }
 
+static void on_detail(struct wg_model *model, const struct wg_agent_event *event)
+{
+    (void)snprintf(model->detail, sizeof(model->detail), "%s", event->text);
+}
+
 static void on_asleep(struct wg_model *model, const struct wg_agent_event *event WG_UNUSED)
 {
     model->agent.sleeping = false;
@@ -178,10 +184,11 @@ static const struct event_row {
     enum freshness freshness;
     void (*handle)(struct wg_model *model, const struct wg_agent_event *event);
 } events[WG_AGENT_EVENTS] = {
-    [WG_AGENT_FOUND] = {SINCE_SLEEP, on_found},    [WG_AGENT_LOST] = {ANY_TIME, on_lost},
-    [WG_AGENT_TROUBLE] = {THIS_ORDER, on_trouble}, [WG_AGENT_PHASE] = {THIS_ORDER, on_phase},
-    [WG_AGENT_FAILED] = {THIS_ORDER, on_failed},   [WG_AGENT_ASLEEP] = {THIS_ORDER, on_asleep},
-    [WG_AGENT_PROVED] = {SINCE_SLEEP, on_proved},  [WG_AGENT_NOT_READY] = {SINCE_SLEEP, on_not_ready},
+    [WG_AGENT_FOUND] = {SINCE_SLEEP, on_found},         [WG_AGENT_LOST] = {ANY_TIME, on_lost},
+    [WG_AGENT_TROUBLE] = {THIS_ORDER, on_trouble},      [WG_AGENT_PHASE] = {THIS_ORDER, on_phase},
+    [WG_AGENT_FAILED] = {THIS_ORDER, on_failed},        [WG_AGENT_ASLEEP] = {THIS_ORDER, on_asleep},
+    [WG_AGENT_DETAIL] = {THIS_ORDER, on_detail},        [WG_AGENT_PROVED] = {SINCE_SLEEP, on_proved},
+    [WG_AGENT_NOT_READY] = {SINCE_SLEEP, on_not_ready},
 };
 
 void wg_model_event(struct wg_model *model, const struct wg_agent_event *event)

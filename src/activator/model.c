@@ -148,6 +148,7 @@ void wg_model_tell_progress(const struct wg_model *model, struct wg_buf *out)
 void wg_model_set_reason(struct wg_model *model, const char *why)
 {
     (void)snprintf(model->reason, sizeof(model->reason), "%s", why);
+    model->detail[0] = '\0';
 }
 
 /* ---- waking ---- */
@@ -174,7 +175,7 @@ static bool nothing_up(const struct wg_model *model)
 static void start_wake(struct wg_model *model)
 {
     model->wake.started = true;
-    model->reason[0] = '\0';
+    wg_model_set_reason(model, "");
     model->agent.sleeping = false;
     wg_timer_set(&model->timer, wg_usec_add(wg_model_now(model), model->spec->wake.timeout));
     wg_agent_wake(model->agent.handle, ++model->agent.epoch);
@@ -386,7 +387,7 @@ void wg_model_become_warm(struct wg_model *model, wg_usec at)
         wg_info("model", model->name, "answers after %s, %zu held", human, model->queue.count);
     }
     model->backoff = 0;
-    model->reason[0] = '\0';
+    wg_model_set_reason(model, "");
     wg_model_set_state(model, WG_MODEL_WARM);
     arm_idle(model);
 }

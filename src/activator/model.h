@@ -46,6 +46,7 @@ struct wg_model {
     struct wg_wake wake;
     struct wg_history history;
     char reason[320]; /* the last thing that went wrong; "" once it is warm again */
+    char detail[448]; /* the same for operators; "": nothing more than `reason` */
 
     wg_usec backoff;    /* length of the last back-off; 0: the last wake went well */
     wg_usec retry_at;   /* FAILED refuses until then */

@@ -35,7 +35,7 @@ static void fill_model(const struct wg_model *model, struct wg_status_model *out
     out->name = wg_xstrdup(model->name);
     out->state = model->state;
     out->phase = waking && phase >= 0 ? wg_phase_label((enum wg_phase)phase) : "";
-    (void)snprintf(out->reason, sizeof(out->reason), "%s", model->reason);
+    (void)snprintf(out->reason, sizeof(out->reason), "%s", model->detail[0] ? model->detail : model->reason);
     out->eta = waking ? wg_model_eta(model) : -1;
     out->expected_start = wg_eta_whole(&model->history);
     out->back_off = failed ? WG_MAX(model->retry_at - wg_model_now(model), 0) : 0;

@@ -24,7 +24,7 @@ static void start_agent(struct wg_model *model)
     model->backoff = 0;
     model->crashes = 0;
     model->not_before = 0;
-    model->reason[0] = '\0';
+    wg_model_set_reason(model, "");
     wg_model_changed(model);
     /* What nobody can wake is up, or on its way, by itself. */
     if (model->queue.count > 0 || !model->agent.wakes || model->spec->preload)

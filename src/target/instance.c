@@ -93,8 +93,9 @@ static void on_exited(void *arg, const char *why)
     instance->pid = 0;
     wg_timer_cancel(&instance->listen);
     wg_timer_set_after(&instance->unkillable, wg_usec_add(instance->stop_timeout, UNKILLABLE_USEC));
+    WG_AUTO_FREE char *lines = output_last_lines(instance->output);
     if (instance->handler)
-        instance->handler->exited(instance->arg, why, output_last_line(instance->output));
+        instance->handler->exited(instance->arg, why, output_last_line(instance->output), lines);
 }
 
 static void on_gone(void *arg)

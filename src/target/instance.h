@@ -12,8 +12,8 @@ struct instance_handler {
     void (*start_failed)(void *arg, const char *why);
     void (*listening)(void *arg, const struct wg_address *address); /* borrowed */
     void (*stranger)(void *arg, const char *why);                   /* its port is somebody else's */
-    void (*exited)(void *arg, const char *why,
-                   const char *last_line); /* last_line: of its output, "" if none */
+    /* Of its output: the last line, and the last few as of output_last_lines; "" if none. */
+    void (*exited)(void *arg, const char *why, const char *last_line, const char *last_lines);
     void (*gone)(void *arg);
 };
 

@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "wakegate/base/buf.h"
 #include "wakegate/base/log.h"
 
 #define OUTPUT_MAGIC 0x0b7a0b01
 
 enum {
     LINE_MAX_BYTES = 4096, /* the rest of a longer line is left out */
-    LAST_MAX = 300,
+    LAST_MAX = 300,        /* of a line that is kept, and of all of them joined */
+    LAST_LINES = 3,
     READ_BYTES = 16 * 1024,
     READS_PER_TURN = 4,
     READS_PER_DRAIN = 256,
@@ -29,9 +31,10 @@ struct output {
     char *label;
     char line[LINE_MAX_BYTES];
     size_t len;
-    bool overlong; /* the line that is being read has lost its end */
-    char last[LAST_MAX + 1];
-    wg_usec filled; /* when `allowance` was right */
+    bool overlong;                       /* the line that is being read has lost its end */
+    char last[LAST_LINES][LAST_MAX + 1]; /* a ring */
+    size_t n_last;                       /* ever kept */
+    wg_usec filled;                      /* when `allowance` was right */
     int64_t allowance, left_out;
     struct wg_timer report; /* of what was left out, when no line comes to tell it with */
 };
@@ -96,8 +99,9 @@ static void keep_as_last(struct output *output)
         n--;
     if (n == 0)
         return;
-    memcpy(output->last, text, n);
-    output->last[n] = '\0';
+    char *to = output->last[output->n_last++ % LAST_LINES];
+    memcpy(to, text, n);
+    to[n] = '\0';
 }
 
 static void end_line(struct output *output)
@@ -190,7 +194,34 @@ void output_drain(struct output *output)
 
 const char *output_last_line(const struct output *output)
 {
-    return output ? output->last : "";
+    return output && output->n_last > 0 ? output->last[(output->n_last - 1) % LAST_LINES] : "";
+}
+
+/* Not in the middle of a character. */
+static size_t cut(const char *text, size_t most)
+{
+    size_t n = strnlen(text, most);
+    while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
+char *output_last_lines(const struct output *output)
+{
+    static const char separator[] = " | ";
+    struct wg_buf out = WG_BUF_INIT(LAST_MAX + 1);
+    const size_t n = output ? WG_MIN(output->n_last, (size_t)LAST_LINES) : 0;
+    for (size_t left = n; left > 0; left--) {
+        const char *line = output->last[(output->n_last - left) % LAST_LINES];
+        /* What a short line does not need of its share is for those after it. */
+        const size_t room = LAST_MAX - out.len - (left - (out.len == 0)) * (sizeof(separator) - 1);
+        if (out.len > 0)
+            (void)wg_buf_add_str(&out, separator);
+        (void)wg_buf_add(&out, line, cut(line, room / left));
+    }
+    char *text = wg_xstrdup(wg_buf_str(&out));
+    wg_buf_clear(&out);
+    return text;
 }
 
 struct output *output_free(struct output *output)

@@ -101,20 +101,28 @@ static void on_stranger(void *arg, const char *why)
     set_state(process, PROCESS_ENDING);
 }
 
-static void on_exited(void *arg, const char *why, const char *last_line)
+/* Clients are told the last line, operators some more. */
+static char *words_of_end(const char *why, const char *when, const char *output)
+{
+    return wg_xasprintf("the process %s%s%s%s", why, when, output[0] ? "; its last output: " : "", output);
+}
+
+static void on_exited(void *arg, const char *why, const char *last_line, const char *last_lines)
 {
     struct process *process = WG_CAST(process, arg, PROCESS_MAGIC);
-    WG_AUTO_FREE char *output =
-        last_line[0] ? wg_xasprintf("; its last output: %s", last_line) : wg_xstrdup("");
-    if (process->state == PROCESS_UP) {
-        WG_AUTO_FREE char *text = wg_xasprintf("the process %s%s", why, output);
+    const bool up = process->state == PROCESS_UP;
+    if (!up && process->state != PROCESS_STARTING && process->state != PROCESS_LOADING)
+        return;
+    const char *when = up ? "" : " while loading";
+    WG_AUTO_FREE char *text = words_of_end(why, when, last_line);
+    WG_AUTO_FREE char *detail = words_of_end(why, when, last_lines);
+    wg_warn("process", process->target.model->name, "%s", detail);
+    if (up)
         target_lost(&process->target, process->number, text);
-        set_state(process, PROCESS_ENDING);
-    } else if (process->state == PROCESS_STARTING || process->state == PROCESS_LOADING) {
-        WG_AUTO_FREE char *text = wg_xasprintf("the process %s while loading%s", why, output);
-        fail(process, text);
-        set_state(process, PROCESS_ENDING);
-    }
+    else
+        target_failed(&process->target, text);
+    target_detail(&process->target, detail);
+    set_state(process, PROCESS_ENDING);
 }
 
 /* Nothing is left of it: what was wanted meanwhile? */

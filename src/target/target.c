@@ -9,7 +9,15 @@
 
 #define TARGET_MAGIC 0x7a46e701
 
-enum notice_kind { NOTICE_FOUND, NOTICE_LOST, NOTICE_PHASE, NOTICE_TROUBLE, NOTICE_FAILED, NOTICE_ASLEEP };
+enum notice_kind {
+    NOTICE_FOUND,
+    NOTICE_LOST,
+    NOTICE_PHASE,
+    NOTICE_TROUBLE,
+    NOTICE_FAILED,
+    NOTICE_DETAIL,
+    NOTICE_ASLEEP
+};
 
 struct notice {
     struct wg_list link; /* wg_target.notices */
@@ -47,6 +55,9 @@ static void deliver(struct wg_target *target, const struct notice *notice)
         return;
     case NOTICE_FAILED:
         handler->failed(target->arg, notice->why);
+        return;
+    case NOTICE_DETAIL:
+        handler->detail(target->arg, notice->why);
         return;
     case NOTICE_ASLEEP:
         handler->asleep(target->arg);
@@ -121,6 +132,11 @@ void target_trouble(struct wg_target *target, const char *why)
 void target_failed(struct wg_target *target, const char *why)
 {
     add_notice(target, NOTICE_FAILED)->why = wg_xstrdup(why);
+}
+
+void target_detail(struct wg_target *target, const char *why)
+{
+    add_notice(target, NOTICE_DETAIL)->why = wg_xstrdup(why);
 }
 
 void target_asleep(struct wg_target *target)

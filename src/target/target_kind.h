@@ -36,7 +36,8 @@ void target_lost(struct wg_target *target, uint64_t instance, const char *why);
 void target_phase(struct wg_target *target, enum wg_phase phase);
 void target_trouble(struct wg_target *target, const char *why);
 void target_failed(struct wg_target *target, const char *why);
+void target_detail(struct wg_target *target, const char *why);
 void target_asleep(struct wg_target *target);
 /* Takes back what was not told yet of a wake or sleep that is no longer under way: phases, trouble, failed,
- * asleep. */
+ * detail, asleep. */
 void target_forget_outcome(struct wg_target *target);

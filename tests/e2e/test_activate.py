@@ -140,6 +140,23 @@ def test_act_09_the_child_dies_while_loading(gate, tmp_path):
     proc.wait_for(lambda: g.chat().status == 200, 10, "a start after the back-off")
 
 
+@pytest.mark.parametrize("listens", [False, True])
+def test_act_09_operators_read_more_of_the_last_output(gate, listens):
+    """The telling line is not always the last: the log and /status have three, clients the last alone."""
+    serve = command(load=60, exit_after=1) if listens else ["true"]
+    script = '"$0" "$@" >/dev/null; printf "one\\ntwo\\nerror: no such file\\n\\ncannot load\\nbye\\n"; exit 3'
+    g = gate([process_model("m", target={"process": {"command": ["sh", "-c", script, *serve]}}, wake={"backoff": "20s"})])
+    r = g.chat()
+    assert r.code == "model_wake_failed"
+    when = "" if listens else " while loading"
+    end = f"the process exited with status 3{when}; its last output: "
+    assert r.json()["error"]["message"] == f"m could not be started: {end}bye"
+    more = end + "error: no such file | cannot load | bye"
+    proc.wait_for(lambda: g.model_status()["reason"] == more, 5, f"the reason, now {g.model_status()['reason']}")
+    g.process.wait_log(r"warn\w* process m: " + proc.re.escape(more))
+    assert "cannot load" not in g.chat().body.decode()
+
+
 def test_act_09_a_child_killed_while_idle_is_started_again(gate):
     """ACT-09: SIGKILL between requests: the next request starts a new one."""
     port = proc.free_port()

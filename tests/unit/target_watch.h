@@ -11,7 +11,8 @@ struct watch {
     uint64_t instance; /* the newest found */
     struct sockaddr_storage sa;
     socklen_t sa_len;
-    char address[64], why[1024];     /* of the newest found; of the newest lost, trouble or failed */
+    char address[64], why[1024]; /* of the newest found; of the newest lost, trouble or failed */
+    char detail[512];
     struct wg_target *free_in_found; /* freed from inside the handler */
 };
 
@@ -58,6 +59,13 @@ static inline void watch_failed(void *arg, const char *why)
     snprintf(watch->why, sizeof(watch->why), "%s", why);
 }
 
+static inline void watch_detail(void *arg, const char *why)
+{
+    struct watch *watch = arg;
+    assert_true(watch->lost + watch->failed > 0);
+    snprintf(watch->detail, sizeof(watch->detail), "%s", why);
+}
+
 static inline void watch_asleep(void *arg)
 {
     struct watch *watch = arg;
@@ -71,6 +79,7 @@ static const struct wg_target_handler watch_handler = {
     .phase = watch_phase,
     .trouble = watch_trouble,
     .failed = watch_failed,
+    .detail = watch_detail,
     .asleep = watch_asleep,
 };
 

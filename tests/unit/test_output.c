@@ -114,6 +114,52 @@ static void test_last_line_is_made_fit(void **state)
     assert_string_equal(output_last_line(f->output), "redand loud");
 }
 
+static void expect_last_lines(struct fixture *f, const char *expected)
+{
+    char *lines = output_last_lines(f->output);
+    assert_string_equal(lines, expected);
+    free(lines);
+}
+
+static void test_last_lines_are_joined(void **state)
+{
+    struct fixture *f = *state;
+    expect_last_lines(f, "");
+    print(f, "one\n");
+    output_drain(f->output);
+    expect_last_lines(f, "one");
+    print(f, "two\n\n  \nthree\nfour\n");
+    output_drain(f->output);
+    expect_last_lines(f, "two | three | four");
+    char *lines = output_last_lines(NULL);
+    assert_string_equal(lines, "");
+    free(lines);
+}
+
+/* Each has its share; what one leaves is the next one's, and no character is cut. */
+static void test_last_lines_are_short(void **state)
+{
+    struct fixture *f = *state;
+    char text[1024];
+    snprintf(text, sizeof(text), "x\n%0200d\n%0300d\n", 1, 2);
+    print(f, text);
+    output_drain(f->output);
+    snprintf(text, sizeof(text), "x | %0146d | %0147d", 0, 0);
+    expect_last_lines(f, text);
+    char wide[402] = {0};
+    for (size_t i = 0; i < 200; i++)
+        memcpy(wide + 2 * i, "\xc3\xa9", 2);
+    wide[400] = '\n';
+    for (size_t i = 0; i < 3; i++)
+        print(f, wide);
+    output_drain(f->output);
+    char *lines = output_last_lines(f->output);
+    assert_in_range(strlen(lines), 290, 300);
+    for (size_t i = 0; lines[i]; i++)
+        assert_true((unsigned char)lines[i] != 0xc3 || (unsigned char)lines[i + 1] == 0xa9);
+    free(lines);
+}
+
 static void test_long_lines_are_cut(void **state)
 {
     struct fixture *f = *state;
@@ -162,6 +208,8 @@ int main(void)
         TEST(test_last_line_without_end),
         TEST(test_drain_reads_what_is_there),
         TEST(test_last_line_is_made_fit),
+        TEST(test_last_lines_are_joined),
+        TEST(test_last_lines_are_short),
         TEST(test_long_lines_are_cut),
         TEST(test_flood_is_limited_and_counted),
     };

@@ -293,6 +293,11 @@ static void test_ACT_09_exit_while_loading(void **state)
         "the process exited with status 1 while loading; its last output: error: no such model");
     assert_int_equal(f->watch.found, 0);
     assert_true(log_capture_has("info process qwen: loading\n"));
+    static const char detail[] = "the process exited with status 1 while loading; its last output: "
+                                 "loading | error: no such model";
+    loop_for(f->loop, 0);
+    assert_string_equal(f->watch.detail, detail);
+    assert_true(log_capture_has(detail));
 }
 
 static void test_killed_while_loading(void **state)
