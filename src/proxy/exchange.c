@@ -170,6 +170,7 @@ static void on_dead(struct wg_deferred *deferred)
     wg_buf_clear(&x->late_text);
     routes_unref(x->routes);
     free(x->path);
+    free(x->accept_encoding);
     x->magic = 0;
     free(x);
     worker_check_quit(worker);

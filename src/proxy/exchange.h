@@ -44,8 +44,9 @@ struct exchange {
     char method[24];
     char *path;         /* that the model gets, without the query */
     struct wg_buf head; /* request line and fields for the model, without Host, Content-Length and its key */
-    char id[129];       /* x-request-id */
-    uint64_t declared;  /* Content-Length of the request, 0 if unknown */
+    char *accept_encoding; /* NULL: none */
+    char id[129];          /* x-request-id */
+    uint64_t declared;     /* Content-Length of the request, 0 if unknown */
 
     /* the body */
     struct wg_chain body;

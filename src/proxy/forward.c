@@ -25,7 +25,7 @@ static bool passes(const struct wg_field *field, bool trusted)
     const unsigned dropped = WG_FIELD_HOP | WG_FIELD_FRAMING | WG_FIELD_SECRET | WG_FIELD_OURS_REQ;
     if (field->hop || field->token == WG_TOKEN_EXPECT || field->token == WG_TOKEN_HOST ||
         field->token == WG_TOKEN_X_REQUEST_ID || field->token == WG_TOKEN_X_GATEWAY_MODEL_NAME ||
-        field->token == WG_TOKEN_PREFER)
+        field->token == WG_TOKEN_PREFER || field->token == WG_TOKEN_ACCEPT_ENCODING)
         return false;
     if (is_forwarding_field(field->token) && (!trusted || field->token == WG_TOKEN_X_FORWARDED_FOR))
         return false;
@@ -97,6 +97,9 @@ void forward_prepare(struct exchange *x, const struct wg_request *request, struc
     add_forwarding(x, request, trusted, peer);
     if (!wg_fields_get(&request->fields, WG_TOKEN_TRACEPARENT))
         add_trace(x);
+    const struct wg_field *encoding = wg_fields_get(&request->fields, WG_TOKEN_ACCEPT_ENCODING);
+    if (encoding)
+        x->accept_encoding = wg_slice_dup(encoding->value);
 }
 
 void forward_edit_body(struct exchange *x)
@@ -127,9 +130,12 @@ static bool sends_length(const struct exchange *x)
 void forward_start(struct exchange *x)
 {
     const struct wg_config_model *model = x->model;
-    struct wg_buf head = WG_BUF_INIT(x->head.max + 4096);
+    struct wg_buf head = WG_BUF_INIT(2 * x->head.max + 4096);
     wg_buf_add_slice(&head, wg_buf_slice(&x->head));
     add_field(&head, WG_SLICE("host"), wg_slice_str(x->endpoint->authority));
+    /* Behind a heartbeat, whose head names no encoding, only plain text can follow. */
+    if (x->accept_encoding && x->late == LATE_NOT && x->heartbeat_at == WG_USEC_NEVER)
+        add_field(&head, WG_SLICE("accept-encoding"), wg_slice_str(x->accept_encoding));
     if (model->upstream_key[0])
         wg_buf_addf(&head, "authorization: Bearer %s\r\n", model->upstream_key);
     if (sends_length(x)) {

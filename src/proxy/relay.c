@@ -87,6 +87,12 @@ static void on_head(void *arg, const struct wg_response *response)
     exchange_set_deadline(x, in_future(x, x->model->timeouts.idle));
     if (wg_back_sent(x->back))
         exchange_free_body(x);
+    if (x->late == LATE_BEGUN && wg_fields_get(&response->fields, WG_TOKEN_CONTENT_ENCODING)) {
+        x->healthy = false;
+        answer_refuse(x, WG_REASON_UPSTREAM_ERROR,
+                      "The model server sent an encoded answer that nobody asked it for.");
+        return;
+    }
     if (x->late == LATE_NOT) {
         pass_head(x, response);
     } else if (response->status / 100 != 2 || !is_event_stream(response)) {

@@ -275,6 +275,23 @@ def test_str_04_an_answer_without_end_after_the_heartbeat_is_an_error_event(gate
     g.wait_inflight(0)
 
 
+def test_str_04_nothing_encoded_follows_a_heartbeat(gate, backend):
+    """The head that went out names no encoding: none is asked for, and one that comes all the same is an error event."""
+    ready_at = time.monotonic() + 2.5
+    gzip = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08"
+    b = backend(lambda peer, _: peer.send(gzip),
+                probe_answer=lambda peer, _: peer.send(answer()) if time.monotonic() > ready_at else False)
+    g = gate([static_model("m", [b], **HEARTBEAT)])
+    r = g.chat(stream=True, headers=[("Accept-Encoding", "gzip")])
+    (event,) = r.events()
+    assert proc.json.loads(event)["error"]["code"] == "upstream_error"
+    assert b"\x1f\x8b" not in r.body
+    assert b.requests[-1].header("accept-encoding") is None
+    g.wait_inflight(0)
+    plain = g.chat(headers=[("Accept-Encoding", "gzip")])
+    assert plain.body == b"\x1f\x8b\x08" and b.requests[-1].header("accept-encoding") == "gzip"
+
+
 def test_str_04_the_heartbeat_of_messages_is_a_ping(gate, sim):
     """/v1/messages: the native ping event, and errors in Anthropic's shape."""
     server = sim(load=600)
