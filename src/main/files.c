@@ -31,6 +31,7 @@ bool files_fit(const struct wg_config *config, bool raise, uint64_t *ret_fits)
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
-    *ret_fits = WG_MAX(that_fit(limit.rlim_max), 1);
-    return false;
+    const uint64_t some = WG_MAX(that_fit(limit.rlim_max), 1);
+    *ret_fits = WG_MIN(some, config->limits.max_connections);
+    return some >= config->limits.max_connections;
 }

@@ -23,15 +23,19 @@ static bool load(struct server *server)
     return error == 0;
 }
 
-/* With port 0 the system has chosen one. */
 static void tell_port(int fd, const struct wg_address *address)
 {
+    const size_t len_text = strlen(address->text);
+    if (len_text < 2 || strcmp(address->text + len_text - 2, ":0") != 0) {
+        wg_info("main", NULL, "listening on %s", address->text);
+        return;
+    }
     struct sockaddr_storage at = {0};
     socklen_t len = sizeof(at);
     char port[8] = "?";
     if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
         getnameinfo((struct sockaddr *)&at, len, NULL, 0, port, sizeof(port), NI_NUMERICSERV);
-    wg_info("main", NULL, "listening on %s (port %s)", address->text, port);
+    wg_info("main", NULL, "listening on %s, for which the system chose port %s", address->text, port);
 }
 
 static int listen_at(const struct wg_address *address)
