@@ -148,7 +148,7 @@ static void test_last_lines_are_short(void **state)
     expect_last_lines(f, text);
     char wide[402] = {0};
     for (size_t i = 0; i < 200; i++)
-        memcpy(wide + 2 * i, "\xc3\xa9", 2);
+        wide[2 * i] = '\xc3', wide[2 * i + 1] = '\xa9';
     wide[400] = '\n';
     for (size_t i = 0; i < 3; i++)
         print(f, wide);
