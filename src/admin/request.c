@@ -283,13 +283,34 @@ static bool has_key(const struct wg_config *config, const struct wg_fields *fiel
     return wg_keys_match(config->admin.keys, config->admin.n_keys, &credentials);
 }
 
-/* A page of another site can make a browser post to a loopback address; browsers say so. */
+/* "http://HOST[:PORT]" of an address or of localhost: a name could have been pointed at us by its owner. */
+static bool is_local_origin(struct wg_slice origin)
+{
+    const struct wg_slice scheme = WG_SLICE("http://"), localhost = WG_SLICE("localhost");
+    struct wg_slice host;
+    if (!wg_slice_starts_with(origin, scheme))
+        return false;
+    origin = wg_slice(origin.ptr + scheme.len, origin.len - scheme.len);
+    if (origin.len > 0 && origin.ptr[0] == '[')
+        return true;
+    wg_slice_split(&origin, ':', &host);
+    for (size_t i = 0; i < host.len; i++)
+        if (!strchr("0123456789.", host.ptr[i]))
+            return wg_slice_eq(host, localhost);
+    return host.len > 0;
+}
+
+/* A page of another site can make a browser post to a loopback address; browsers say so in one of two ways.
+ */
 static bool from_other_site(const struct wg_fields *fields)
 {
     const struct wg_field *site = wg_fields_find(fields, WG_SLICE("sec-fetch-site"));
+    const struct wg_field *origin = wg_fields_find(fields, WG_SLICE("origin"));
 
-    return site && !wg_slice_eq(site->value, WG_SLICE("same-origin")) &&
-           !wg_slice_eq(site->value, WG_SLICE("none"));
+    if (site && !wg_slice_eq(site->value, WG_SLICE("same-origin")) &&
+        !wg_slice_eq(site->value, WG_SLICE("none")))
+        return true;
+    return origin && !is_local_origin(origin->value);
 }
 
 /* True if the sender may change something; else *ret_refusal. */

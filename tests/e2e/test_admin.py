@@ -163,3 +163,20 @@ def test_a_taken_port_is_a_clear_error(tmp_path):
         done = run("-c", file)
     assert done.returncode == 1
     assert str(port) in done.stderr
+
+
+def test_orders_of_pages_of_other_sites_are_refused(gate, sim):
+    """A browser can be made to post to a loopback address, by a name that was pointed at it too."""
+    g = gate([static_model("m", [sim()])])
+    for name, value, status in [
+        ("Origin", "http://evil.example", 403),
+        ("Origin", "http://127.0.0.1.evil.example:9090", 403),
+        ("Origin", "null", 403),
+        ("Origin", "http://127.0.0.1:9090", 202),
+        ("Origin", "http://localhost:9090", 202),
+        ("Origin", "http://[::1]:9090", 202),
+        ("Sec-Fetch-Site", "cross-site", 403),
+        ("Sec-Fetch-Site", "same-origin", 202),
+    ]:
+        r = call(g.admin, "POST", "/models/m/wake", headers=[(name, value)])
+        assert r.status == status, (name, value)
