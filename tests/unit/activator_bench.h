@@ -467,3 +467,21 @@ static inline void bench_settle(struct bench *bench)
 {
     wg_status_clear(bench_status(bench));
 }
+
+/* ---- of every test: a bench of its own ---- */
+
+static struct bench bench;
+
+static int setup(void **state)
+{
+    (void)state;
+    bench_start(&bench);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    bench_stop(&bench);
+    return 0;
+}

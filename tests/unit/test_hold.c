@@ -20,22 +20,6 @@
     SHA8(digit) SHA8(digit) SHA8(digit) SHA8(digit) SHA8(digit) SHA8(digit) SHA8(digit) SHA8(digit)
 #define SHA8(digit) digit digit digit digit digit digit digit digit
 
-static struct bench bench;
-
-static int setup(void **state)
-{
-    (void)state;
-    bench_start(&bench);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    bench_stop(&bench);
-    return 0;
-}
-
 enum { MANY = 50 };
 static struct request many[MANY];
 

@@ -10,22 +10,6 @@
     "    target: { static: { endpoints: ['http://127.0.0.1:PORT'] } }\n"                                     \
     "    probe: { interval: 20ms, connectInterval: 5ms" probe " }\n"
 
-static struct bench bench;
-
-static int setup(void **state)
-{
-    (void)state;
-    bench_start(&bench);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    bench_stop(&bench);
-    return 0;
-}
-
 static const char *reason_is(const struct wg_status *status)
 {
     return status->models[0].reason;

@@ -12,22 +12,6 @@
 #define MOVED "models:\n" MODEL("qwen", "SECOND", "")
 #define OTHER "models:\n" MODEL("other", "PORT", "")
 
-static struct bench bench;
-
-static int setup(void **state)
-{
-    (void)state;
-    bench_start(&bench);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    bench_stop(&bench);
-    return 0;
-}
-
 static void ids_stay_with_names(void **state)
 {
     (void)state;

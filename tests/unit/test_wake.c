@@ -16,15 +16,6 @@
     "  - name: qwen\n"                                                                                       \
     "    target: { static: { endpoints: ['http://127.0.0.1:PORT'] } }\n" more
 
-static struct bench bench;
-
-static int setup(void **state)
-{
-    (void)state;
-    bench_start(&bench);
-    return 0;
-}
-
 static int setup_keeper(void **state)
 {
     struct wg_keeper_seat *seat;
@@ -32,13 +23,6 @@ static int setup_keeper(void **state)
     if (wg_keeper_fork(&seat) < 0)
         return -1;
     bench_start_keeper(&bench, seat);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    bench_stop(&bench);
     return 0;
 }
 
