@@ -3,7 +3,7 @@
 import time
 
 from harness import proc
-from harness.crowd import crowd
+from harness.crowd import Background, crowd
 from harness.gate import process_model, static_model
 from harness.http1 import chat, request_bytes
 
@@ -67,6 +67,22 @@ def test_met_02_each_ending_has_its_own_outcome(gate, sim):
     probes = sum(v for (n, l), v in metrics.items() if n == "wakegate_probes_total")
     assert probes >= 1
     assert metrics[("wakegate_inflight_requests", frozenset({("model", "m")}))] == 0
+
+
+def test_met_02_endings_of_a_hold(gate):
+    """MET-02: a full hold and a hold that ran out have their own outcomes; one sample of the hold's length a held request."""
+    hold = {"timeout": "2s", "silentTimeout": "2s", "maxRequests": 1, "heartbeat": {"after": "0s"}}
+    g = gate([process_model("m", sim={"load": 600}, hold=hold)])
+    first = Background(g.chat)
+    g.wait_held(1)
+    second = g.chat()
+    assert (second.status, second.code) == (503, "hold_full")
+    assert 1 <= int(second.header("retry-after")) <= 59
+    r = first.result()
+    assert (r.status, r.code) == (503, "model_wake_timeout")
+    proc.wait_for(lambda: (g.outcome("hold_full"), g.outcome("model_wake_timeout")) == (1, 1), 3, "both are counted")
+    assert g.metric("wakegate_hold_duration_seconds_count", model="m") == 1
+    assert g.metric("wakegate_held_requests", model="m") == 0
 
 
 def test_met_02_a_wait_is_told(gate):
