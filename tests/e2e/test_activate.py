@@ -33,7 +33,7 @@ def test_act_01_a_burst_causes_one_wake_and_no_losses(gate):
 def test_act_02_arrivals_around_the_stop(gate):
     """ACT-02: 500 arrivals within milliseconds of the idle stop: each is 200 within a cold start and 2 s."""
     names = [f"m{i}" for i in range(10)]
-    rounds = 50 if not proc.SANITIZER else 20
+    rounds = 50
     g = gate([process_model(name, sim={"load": 0.05}, idle={"timeout": "400ms"}) for name in names])
     slow, bad = [], []
 
