@@ -91,7 +91,7 @@ static void lost_last(struct wg_model *model)
         wg_model_begin_wake(model);
     } else {
         count_crash(model);
-        if (model->queue.count > 0)
+        if (model->queue.wakers > 0)
             wg_model_begin_wake(model);
         else
             wg_model_cool(model);

@@ -133,8 +133,18 @@ static void arm(struct wg_model *model, struct wg_ticket *ticket)
     wg_timer_set(&ticket->deadline, WG_MIN(own, client_limit(ticket)));
 }
 
+static void refuse_waking(struct wg_model *model, struct wg_ticket *ticket)
+{
+    refuse(model, ticket, WG_REASON_MODEL_COLD, "%s is not up, and this method does not wake it.",
+           model->name);
+}
+
 static void expire_cold(struct wg_model *model, struct wg_ticket *ticket)
 {
+    if (!ticket->may_wake) {
+        refuse_waking(model, ticket);
+        return;
+    }
     char waited[32];
     wg_duration_human(WG_MAX(wg_model_now(model) - ticket->arrived, 0), waited);
     struct wg_buf progress = WG_BUF_INIT(2048);
@@ -165,7 +175,10 @@ static void on_deadline(struct wg_timer *timer)
 static void turn_cold(struct wg_ticket *ticket, void *arg)
 {
     ticket->waited_cold = true;
-    arm(WG_CAST(wg_model, arg, WG_MODEL_MAGIC), ticket);
+    if (ticket->may_wake)
+        arm(WG_CAST(wg_model, arg, WG_MODEL_MAGIC), ticket);
+    else
+        wg_timer_set(&ticket->deadline, 0); /* it waited for a slot, not for a start */
 }
 
 void wg_hold_turn_cold(struct wg_model *model)
@@ -195,8 +208,7 @@ static bool check_may_wake(struct wg_model *model, struct wg_ticket *ticket)
 {
     if (ticket->may_wake || model->state == WG_MODEL_WARM)
         return false;
-    refuse(model, ticket, WG_REASON_MODEL_COLD, "%s is not up, and this method does not wake it.",
-           model->name);
+    refuse_waking(model, ticket);
     return true;
 }
 
@@ -258,10 +270,10 @@ void wg_hold_prepare(struct wg_ticket *ticket, struct wg_loop *loop)
 void wg_hold_ticket(struct wg_model *model, struct wg_ticket *ticket)
 {
     ticket->model = model;
+    ticket->waited_cold = (ticket->again && ticket->waited_cold) || model->state != WG_MODEL_WARM;
     for (size_t i = 0; i < WG_COUNT_OF(checks); i++)
         if (checks[i](model, ticket))
             return;
-    ticket->waited_cold = (ticket->again && ticket->waited_cold) || model->state != WG_MODEL_WARM;
     enqueue(model, ticket);
     arm(model, ticket);
     wg_model_wake(model);

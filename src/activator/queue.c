@@ -115,6 +115,7 @@ void wg_queue_add(struct wg_queue *queue, struct wg_ticket *ticket)
         wg_list_append(&lane->tickets, &ticket->link);
     ticket->lane = lane;
     queue->count++;
+    queue->wakers += ticket->may_wake;
     queue->bytes += ticket->bytes;
 }
 
@@ -125,6 +126,7 @@ void wg_queue_remove(struct wg_queue *queue, struct wg_ticket *ticket)
     wg_list_remove(&ticket->link);
     ticket->lane = NULL;
     queue->count--;
+    queue->wakers -= ticket->may_wake;
     queue->bytes -= ticket->bytes;
     if (wg_list_empty(&lane->tickets))
         lane_free(lane);

@@ -27,7 +27,7 @@ static void start_agent(struct wg_model *model)
     wg_model_set_reason(model, "");
     wg_model_changed(model);
     /* What nobody can wake is up, or on its way, by itself. */
-    if (model->queue.count > 0 || !model->agent.wakes || model->spec->preload)
+    if (model->queue.wakers > 0 || !model->agent.wakes || model->spec->preload)
         wg_model_wake(model);
 }
 

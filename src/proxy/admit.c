@@ -178,11 +178,14 @@ static bool check_model(struct exchange *x)
     return true;
 }
 
-static bool refuse_route(struct exchange *x, enum route_kind kind)
+/* `kind`: what is refused, at its place among the checks: a name only behind the key, or names could be tried
+ * without one. */
+static bool refuse_route(struct exchange *x, const struct route *route, enum route_kind kind,
+                         enum wg_reason reason)
 {
-    if (kind != ROUTE_NONE && kind != ROUTE_UNKNOWN)
+    if (route->kind != kind)
         return false;
-    answer_refuse(x, kind == ROUTE_NONE ? WG_REASON_NOT_FOUND : WG_REASON_MODEL_NOT_FOUND, NULL);
+    answer_refuse(x, reason, NULL);
     return true;
 }
 
@@ -235,8 +238,9 @@ void *admit_head(void *owner, struct wg_stream *stream, const struct wg_request 
     note_request(x, request);
     if (route.rest.ptr)
         x->api = wg_api_of_path(route.rest);
-    if (refuse_tunnel(x, request) || refuse_route(x, route.kind) || !check_method(x, request, route.kind) ||
-        !check_key(x, request))
+    if (refuse_tunnel(x, request) || refuse_route(x, &route, ROUTE_NONE, WG_REASON_NOT_FOUND) ||
+        !check_method(x, request, route.kind) || !check_key(x, request) ||
+        refuse_route(x, &route, ROUTE_UNKNOWN, WG_REASON_MODEL_NOT_FOUND))
         return x;
     if (route.kind == ROUTE_LIST) {
         models_list(x);

@@ -140,6 +140,16 @@ static struct wg_endpoint *take_slot(struct exchange *x)
     return wg_endpoint_ref(endpoint);
 }
 
+/* Also for a request that had been forwarded: the model may be gone, and the wait a whole cold start. */
+static void begin_hold(struct exchange *x)
+{
+    exchange_set_state(x, EXCHANGE_HELD);
+    x->waited = true;
+    x->held_at = wg_loop_now(x->worker->loop);
+    if (beats(x) && x->heartbeat_at == WG_USEC_NEVER)
+        exchange_set_heartbeat(x, wg_usec_add(x->arrived, x->model->hold.heartbeat_after));
+}
+
 /* Twice on the way: at the end of the body for the warm path, and at the end of the turn for the hold, so
  * that one that came and went within a turn never reaches control. */
 void hold_or_forward(struct exchange *x)
@@ -153,11 +163,7 @@ void hold_or_forward(struct exchange *x)
         dispatched(x, endpoint);
         return;
     }
-    exchange_set_state(x, EXCHANGE_HELD);
-    x->waited = true;
-    x->held_at = wg_loop_now(x->worker->loop);
-    if (beats(x))
-        exchange_set_heartbeat(x, wg_usec_add(x->arrived, x->model->hold.heartbeat_after));
+    begin_hold(x);
     wg_loop_defer(x->worker->loop, &x->step);
 }
 
@@ -172,9 +178,7 @@ void hold_again(struct exchange *x)
         answer_refuse(x, WG_REASON_UPSTREAM_ERROR, "The model server could not be reached.");
         return;
     }
-    exchange_set_state(x, EXCHANGE_HELD);
-    x->waited = true;
-    x->held_at = wg_loop_now(x->worker->loop);
+    begin_hold(x);
     /* The first retry goes at once; an endpoint that keeps refusing must not be asked in a tight loop. */
     const wg_usec pause = x->attempts == 1 ? 0 : WG_MIN(AGAIN_FIRST << (x->attempts - 1), AGAIN_MOST);
     exchange_set_deadline(x, wg_usec_add(x->held_at, pause));

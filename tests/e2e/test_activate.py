@@ -170,6 +170,25 @@ def test_act_09_a_child_killed_while_idle_is_started_again(gate):
     assert again != pid
 
 
+def test_a_get_that_waits_for_a_slot_wakes_nothing_when_its_model_is_lost(gate):
+    """It waited for a slot of a warm model: a start is not for it, and nobody else asks for one."""
+    port = proc.free_port()
+    g = gate([process_model("m", port, sim={"ttft": 60000}, concurrency={"perEndpoint": 1, "rampStart": 1},
+                            probe={"kind": "tcp"})])
+    running = Background(g.chat)
+    g.wait_inflight(1)
+    waiting = Background(g.call, "GET", "/models/m/v1/chat/completions")
+    g.wait_held(1)
+    (pid,) = proc.processes_with(f"--port {port}")
+    os.kill(pid, signal.SIGKILL)
+    assert running.result().status == 502
+    refused = waiting.result()
+    assert (refused.status, refused.code) == (503, "model_cold")
+    g.wait_state("cold")
+    assert g.wakes("ok") == 1 and len(proc.re.findall(r" model m: waking", g.process.log())) == 1
+    g.process.wait_log(r"method=GET .*outcome=model_cold.* held_cold_ms=")
+
+
 def test_a_port_that_nobody_listens_on_is_named(gate):
     """A server that listens elsewhere: clients and operators are told on which address nothing is there."""
     port = proc.free_port()

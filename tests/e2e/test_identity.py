@@ -113,3 +113,14 @@ def test_an_open_gate_looks_at_no_key(gate, sim):
     g = gate([static_model("m", [sim()])])
     assert g.chat(headers=bearer("anything")).status == 200
     assert g.metric("wakegate_tenant_requests_total", tenant="default", outcome="ok") == 1
+
+
+def test_names_cannot_be_tried_without_a_key(gate, sim):
+    """A model that there is and one that there is not look alike to who has no key."""
+    g = gate([static_model("m", [sim()])], tenants=[{"name": "t", "keys": [{"sha256": proc.sha256("k")}]}])
+    for name in ("m", "nobody"):
+        assert g.call("GET", f"/v1/models/{name}").status == 401
+        assert g.call("POST", f"/models/{name}/v1/chat/completions", body=b"{}").status == 401
+    key = [("Authorization", "Bearer k")]
+    assert g.call("GET", "/v1/models/nobody", headers=key).status == 404
+    assert g.call("POST", "/models/nobody/v1/chat/completions", headers=key, body=b"{}").status == 404

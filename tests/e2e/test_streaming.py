@@ -275,6 +275,18 @@ def test_str_04_an_answer_without_end_after_the_heartbeat_is_an_error_event(gate
     g.wait_inflight(0)
 
 
+def test_str_04_a_request_that_comes_back_to_the_hold_gets_a_heartbeat_too(gate, backend):
+    """It was forwarded to a warm model whose server is gone: what it waits for now may be a whole cold start."""
+    b = backend()
+    g = gate([static_model("m", [b], **HEARTBEAT)])
+    g.warm()
+    b.stop()
+    r = g.chat(stream=True)
+    assert r.status == 200 and len(r.comments()) >= 2
+    (event,) = r.events()
+    assert proc.json.loads(event)["error"]["code"] == "upstream_error"
+
+
 def test_str_04_nothing_encoded_follows_a_heartbeat(gate, backend):
     """The head that went out names no encoding: none is asked for, and one that comes all the same is an error event."""
     ready_at = time.monotonic() + 2.5
