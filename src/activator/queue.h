@@ -11,7 +11,7 @@ struct wg_queue {
     struct wg_list levels;                  /* those with tickets, highest priority first */
     struct wg_list lanes[WG_QUEUE_BUCKETS]; /* by hash of the tenant's name */
     size_t count;
-    size_t wakers; /* of those, who may wake the model */
+    size_t wakers;  /* of those, who may wake the model */
     uint64_t bytes; /* of the tickets' bodies */
 };
 
