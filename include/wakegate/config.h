@@ -107,6 +107,24 @@ struct wg_config_model {
     unsigned index; /* its place in wg_config.models */
 };
 
+/* Absolute names, or as written where they count from Wakegate's own folder. */
+struct wg_config_certificate {
+    char *cert_file, *key_file;
+};
+
+struct wg_config_tls {
+    char *cert_file, *key_file; /* cert_file "": no TLS */
+    struct wg_config_certificate
+        *certificates; /* more of them, chosen by the name that the client asks for */
+    size_t n_certificates;
+    char *client_ca_file; /* "": clients are not asked for certificates */
+};
+
+struct wg_config_listener {
+    struct wg_address address;
+    struct wg_config_tls tls;
+};
+
 struct wg_config_tenant {
     char *name;
     struct wg_key *keys; /* of `sha256` and `file` entries alike; secret only as far as hashes are */

@@ -84,8 +84,11 @@ WG_MUST_CHECK int wg_thread_start(const char *name, void (*run)(void *arg), void
                                   struct wg_thread **ret_thread);
 struct wg_thread *wg_thread_join(struct wg_thread *thread);
 
-/* A nonblocking stream socket on a loop, cleartext now; TLS comes in behind the same calls. */
+/* A nonblocking stream socket on a loop, in cleartext or, on the server's side, with TLS behind the same
+ * calls. */
 struct wg_conn;
+struct wg_tls;
+struct wg_tls_session;
 struct wg_conn_handler {
     void (*readable)(void *arg); /* bytes, end of file or an error are there to read */
     void (*writable)(void *arg); /* after wg_conn_want_write, or the end of a connect */
@@ -103,6 +106,18 @@ void wg_conn_close(struct wg_conn *conn, bool hard);
  * *ret_error (negative errno) when it failed at once. */
 struct wg_conn *wg_conn_connect(struct wg_loop *loop, const struct sockaddr *address, socklen_t len,
                                 const struct wg_conn_handler *handler, void *arg, int *ret_error);
+/* Other calls from now on; nothing else changes. */
+void wg_conn_set_handler(struct wg_conn *conn, const struct wg_conn_handler *handler, void *arg);
+
+/* Puts TLS on a connection that was just accepted; a reference to tls is taken. 0 or -ENOMEM. Nothing is to
+ * be read or written before wg_conn_handshake has come to 0. */
+WG_MUST_CHECK int wg_conn_start_tls(struct wg_conn *conn, struct wg_tls *tls);
+/* 0: done; -EAGAIN: call again when `readable` is called (reading must be on); other negative errno: it
+ * failed. */
+WG_MUST_CHECK int wg_conn_handshake(struct wg_conn *conn);
+/* NULL: cleartext. */
+const struct wg_tls_session *wg_conn_tls(const struct wg_conn *conn);
+
 /* SO_ERROR as a negative errno, or 0. */
 int wg_conn_error(struct wg_conn *conn);
 int wg_conn_fd(const struct wg_conn *conn);
@@ -114,10 +129,12 @@ void wg_conn_want_write(struct wg_conn *conn, bool on);
 void wg_conn_watch_hangup(struct wg_conn *conn, bool on);
 void wg_conn_mark_dirty(struct wg_conn *conn);
 
-/* Bytes; 0 at end of file; -EAGAIN; other negative errno. */
+/* Bytes; 0 at end of file; -EAGAIN; other negative errno. `readable` is called again while bytes that TLS has
+ * decrypted are left and reading is on. */
 ssize_t wg_conn_read(struct wg_conn *conn, void *buf, size_t len);
+/* Bytes taken, or a negative errno. What was not taken must be offered again first (see wg_tls_writev). */
 ssize_t wg_conn_writev(struct wg_conn *conn, const struct iovec *iov, int n);
-/* Sends FIN, reading goes on. */
+/* Sends close_notify where there is TLS, and FIN; reading goes on. */
 void wg_conn_shutdown(struct wg_conn *conn);
 
 /* A listening socket. Several loops may listen on one descriptor. Running out of descriptors pauses accepting

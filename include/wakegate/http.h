@@ -1,6 +1,6 @@
 /* HTTP messages, the strict HTTP/1.1 codec, and the two interfaces that hide the protocol from everybody
  * above: the front (towards the client) and the back (towards the model server). Everything belongs to the
- * loop of its connection. Sources: RFC 9110, RFC 9112. What is ambiguous there is refused here. */
+ * loop of its connection. Sources: RFC 9110, RFC 9112, RFC 9113. What is ambiguous there is refused here. */
 #pragma once
 
 #include "wakegate/base/blocks.h"
@@ -158,6 +158,7 @@ enum wg_h1_result wg_h1_parse_trailers(const struct wg_h1_chunked *chunked, stru
  * back (64 KiB) with its framing: a client that keeps up costs no stops. */
 enum { WG_PENDING_HIGH = 96 * 1024 };
 
+struct wg_strings;
 struct wg_front;  /* one client connection */
 struct wg_stream; /* one request on it, and its answer */
 
@@ -186,9 +187,10 @@ struct wg_front_handler {
 struct wg_front_limits {
     wg_usec header_timeout, body_idle_timeout, write_idle_timeout, idle_timeout;
     size_t max_header_bytes;
+    unsigned max_streams; /* of one HTTP/2 connection; more are refused (REFUSED_STREAM) */
 };
 
-/* The protocol's side of a stream: HTTP/1.1 now, HTTP/2 behind the same table. */
+/* The protocol's side of a stream, HTTP/1.1 or HTTP/2: whoever answers need not know which. */
 struct wg_stream_ops {
     void (*want_body)(struct wg_stream *stream); /* all checks at the head are done: send 100 if it was
                                                     expected, deliver the body */
@@ -213,18 +215,23 @@ struct wg_stream {
 };
 
 /* Takes the descriptor; owner is handed to head(), malformed() and closed(). The limits and the pool are
- * borrowed for the connection's life. HTTP/1.1 only in this version: the preface of HTTP/2 is refused like
- * any other bad head. */
+ * borrowed for the connection's life. tls NULL: cleartext, and HTTP/2 is known by its preface (RFC 9113 3.3);
+ * else it is agreed upon by ALPN. */
 struct wg_front *wg_front_new(struct wg_loop *loop, struct wg_pool *pool, int fd,
-                              const struct sockaddr_storage *peer, const struct wg_front_limits *limits,
-                              const struct wg_front_handler *handler, void *owner);
+                              const struct sockaddr_storage *peer, struct wg_tls *tls,
+                              const struct wg_front_limits *limits, const struct wg_front_handler *handler,
+                              void *owner);
 /* Closes at once (hard: reset); gone() is told for an open stream. */
 void wg_front_close(struct wg_front *front, bool hard);
-/* Graceful: what runs is finished, the answer says Connection: close; idle connections close now. */
+/* Graceful: what runs is finished. HTTP/1.1: the answer says Connection: close, idle connections close now.
+ * HTTP/2: a GOAWAY that allows what is on its way, after a round trip the real one, and the end with the last
+ * stream (RFC 9113 6.8). */
 void wg_front_drain(struct wg_front *front);
 bool wg_front_idle(const struct wg_front *front);
 const struct sockaddr_storage *wg_front_peer(const struct wg_front *front);
 bool wg_front_tls(const struct wg_front *front);
+/* The names in the client's verified certificate; NULL without one. */
+const struct wg_strings *wg_front_sans(const struct wg_front *front);
 
 /* ---- the back: towards the model server ---- */
 struct wg_back;      /* one request on one connection */

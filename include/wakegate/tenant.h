@@ -10,7 +10,8 @@
 struct wg_credentials {
     struct wg_slice authorization; /* whole value: "Bearer KEY" in any case, spaces around allowed */
     struct wg_slice x_api_key, api_key;
-    bool conflict; /* a repeated field with another value */
+    bool conflict;                 /* a repeated field with another value */
+    const struct wg_strings *sans; /* names in the client's verified certificate, or NULL */
 };
 
 enum wg_identity {

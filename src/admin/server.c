@@ -76,7 +76,7 @@ static void listener_accepted(void *arg, int fd, const struct sockaddr_storage *
     connection->admin = admin;
     wg_list_init(&connection->link);
     connection->front =
-        wg_front_new(admin->loop, admin->pool, fd, peer, &admin->limits, &front_handler, connection);
+        wg_front_new(admin->loop, admin->pool, fd, peer, NULL, &admin->limits, &front_handler, connection);
     if (!connection->front) {
         free(connection);
         return;

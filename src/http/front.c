@@ -2,9 +2,11 @@
 #include "front.h"
 
 struct wg_front *wg_front_new(struct wg_loop *loop, struct wg_pool *pool, int fd,
-                              const struct sockaddr_storage *peer, const struct wg_front_limits *limits,
-                              const struct wg_front_handler *handler, void *owner)
+                              const struct sockaddr_storage *peer, struct wg_tls *tls,
+                              const struct wg_front_limits *limits, const struct wg_front_handler *handler,
+                              void *owner)
 {
+    WG_ASSERT(!tls);
     return front_h1_new(loop, pool, fd, peer, limits, handler, owner);
 }
 
@@ -36,4 +38,10 @@ bool wg_front_tls(const struct wg_front *front)
 {
     WG_CHECK_OBJ(front, FRONT_MAGIC);
     return false;
+}
+
+const struct wg_strings *wg_front_sans(const struct wg_front *front)
+{
+    WG_CHECK_OBJ(front, FRONT_MAGIC);
+    return NULL;
 }

@@ -78,7 +78,7 @@ static void open_client(struct worker *worker, int fd, const struct sockaddr_sto
     wg_deferred_init(&client->dead, on_client_dead);
     wg_list_append(&worker->clients, &client->link);
     client->front =
-        wg_front_new(worker->loop, worker->pool, fd, peer, &worker->limits, &front_handler, client);
+        wg_front_new(worker->loop, worker->pool, fd, peer, NULL, &worker->limits, &front_handler, client);
     if (worker->draining)
         wg_front_drain(client->front);
 }

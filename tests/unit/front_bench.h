@@ -182,7 +182,7 @@ static inline int bench_set_up(void **state)
     bench_connect(fds);
     bench->client = fds[0];
     bench->front =
-        wg_front_new(bench->loop, bench->pool, fds[1], &peer, &bench->limits, &bench_handler, bench);
+        wg_front_new(bench->loop, bench->pool, fds[1], &peer, NULL, &bench->limits, &bench_handler, bench);
     *state = bench;
     return 0;
 }
