@@ -30,8 +30,8 @@ struct glitch {
 };
 
 void glitch_init(struct glitch *glitch, wg_usec now);
-/* Takes what this kind costs. False once the bucket is empty, and stays false until it was refilled: the
- * connection is to be closed with ENHANCE_YOUR_CALM. now is of the monotonic clock. */
+/* Takes what this kind costs, or all that is left: false if that is not enough, then the connection is to be
+ * closed with ENHANCE_YOUR_CALM. now is of the monotonic clock. */
 bool glitch_take(struct glitch *glitch, wg_usec now, enum glitch_kind kind);
 /* A request that ended well gives one back. */
 void glitch_give(struct glitch *glitch);

@@ -25,9 +25,7 @@ static size_t ip_literal(struct wg_slice s)
 
 static size_t reg_name(struct wg_slice s)
 {
-    size_t len = 0;
-    while (len < s.len && wg_h1_is(s.ptr[len], WG_H1_HOST))
-        len++;
+    size_t len = wg_h1_span(s, WG_H1_HOST);
     return len <= NAME_MAX_LEN ? len : 0;
 }
 

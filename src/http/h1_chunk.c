@@ -195,7 +195,7 @@ enum wg_h1_result wg_h1_chunked_feed(struct wg_h1_chunked *chunked, const char *
 
 /* RFC 9110 6.5.1: framing, routing, credentials, control data and the form of the content cannot come behind
  * it. */
-static bool may_be_trailer(const struct wg_field *field)
+bool wg_h1_may_be_trailer(const struct wg_field *field)
 {
     static const struct wg_slice never[] = {
         {"age", 3},      {"cache-control", 13},    {"expires", 7},
@@ -232,7 +232,7 @@ enum wg_h1_result wg_h1_parse_trailers(const struct wg_h1_chunked *chunked, stru
     enum wg_h1_result result = wg_h1_parse_fields(data, data + chunked->trailer.len, &fields, &why);
     WG_ASSERT(result == WG_H1_OK);
     for (unsigned i = 0; i < fields.n; i++) {
-        if (may_be_trailer(&fields.items[i]))
+        if (wg_h1_may_be_trailer(&fields.items[i]))
             ret_fields->items[ret_fields->n++] = fields.items[i];
     }
     return WG_H1_OK;

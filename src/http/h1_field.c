@@ -149,6 +149,19 @@ static bool framing_padded(const char *colon, struct wg_slice value, const char 
     return value.ptr + value.len != line_end || memchr(colon, '\t', (size_t)(value.ptr - colon)) != NULL;
 }
 
+enum wg_h1_result wg_h1_add_field(struct wg_fields *fields, uint64_t *seen, struct wg_slice name,
+                                  struct wg_slice value, const char **ret_why)
+{
+    _Static_assert(WG_TOKEN_COUNT <= 64, "one bit for each token");
+    if (WG_UNLIKELY(wg_fields_add(fields, name, value) < 0))
+        return wg_h1_too_large(ret_why, "too many fields");
+    enum wg_token token = fields->items[fields->n - 1].token;
+    if ((wg_token_flags(token) & WG_FIELD_SINGLE) && (*seen & UINT64_C(1) << token))
+        return wg_h1_bad(ret_why, wg_token_repeated(token));
+    *seen |= UINT64_C(1) << token;
+    return WG_H1_OK;
+}
+
 /* Parses one line at *at and moves *at behind it. */
 static enum wg_h1_result parse_field(const char **at, struct wg_fields *fields, uint64_t *seen,
                                      const char **ret_why)
@@ -171,26 +184,18 @@ static enum wg_h1_result parse_field(const char **at, struct wg_fields *fields, 
     while (value.len > 0 && (value.ptr[value.len - 1] == ' ' || value.ptr[value.len - 1] == '\t'))
         value.len--;
 
-    if (WG_UNLIKELY(wg_fields_add(fields, name, value) < 0)) {
-        *ret_why = "too many fields";
-        return WG_H1_TOO_LARGE;
-    }
-    enum wg_token token = fields->items[fields->n - 1].token;
-    if (token == WG_TOKEN_OTHER)
-        return WG_H1_OK;
-    unsigned flags = wg_token_flags(token);
-    if ((flags & WG_FIELD_SINGLE) && (*seen & UINT64_C(1) << token))
-        return wg_h1_bad(ret_why, wg_token_repeated(token));
-    if ((flags & WG_FIELD_FRAMING) && framing_padded(colon, value, p))
+    enum wg_h1_result result = wg_h1_add_field(fields, seen, name, value, ret_why);
+    if (result != WG_H1_OK)
+        return result;
+    if (WG_UNLIKELY((wg_token_flags(fields->items[fields->n - 1].token) & WG_FIELD_FRAMING) &&
+                    framing_padded(colon, value, p)))
         return wg_h1_bad(ret_why, "white space around the value of a framing field");
-    *seen |= UINT64_C(1) << token;
     return WG_H1_OK;
 }
 
 enum wg_h1_result wg_h1_parse_fields(const char *p, const char *end, struct wg_fields *ret_fields,
                                      const char **ret_why)
 {
-    _Static_assert(WG_TOKEN_COUNT <= 64, "one bit for each token");
     uint64_t seen = 0;
     ret_fields->n = 0;
     while (p < end) {
@@ -221,15 +226,6 @@ static void mark_hop(struct wg_fields *fields, struct wg_slice name)
     }
 }
 
-static bool is_token(struct wg_slice s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        if (!wg_h1_is(s.ptr[i], WG_H1_TCHAR))
-            return false;
-    }
-    return s.len > 0;
-}
-
 static enum wg_h1_result parse_connection(struct wg_fields *fields, struct wg_slice value,
                                           struct connection_options *options, const char **ret_why)
 {
@@ -240,7 +236,7 @@ static enum wg_h1_result parse_connection(struct wg_fields *fields, struct wg_sl
         option = wg_slice_trim(option);
         if (option.len == 0)
             continue;
-        if (!is_token(option))
+        if (wg_h1_span(option, WG_H1_TCHAR) < option.len)
             return wg_h1_bad(ret_why, "Connection is not a list of names");
         if (wg_slice_eq_nocase(option, WG_SLICE("close")))
             options->close = true;

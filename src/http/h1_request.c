@@ -2,8 +2,6 @@
  * nothing allocated, nothing copied. */
 #include "h1.h"
 
-enum { METHOD_MAX = 32, TARGET_MAX = 8 * 1024 };
-
 static enum wg_h1_result parse_version(const char *p, unsigned *ret_version, const char **ret_why)
 {
     int version = wg_h1_version(p);
@@ -28,17 +26,15 @@ static enum wg_h1_result parse_line(const char **at, struct wg_request *request,
     request->method = wg_slice(start, (size_t)(p - start));
     if (request->method.len == 0 || *p != ' ')
         return wg_h1_bad(ret_why, "request line does not start with a method and one space");
-    if (request->method.len > METHOD_MAX)
+    if (request->method.len > WG_H1_METHOD_MAX)
         return wg_h1_bad(ret_why, "method is too long");
 
     start = ++p;
     while (wg_h1_is(*p, WG_H1_URI))
         p++;
     request->target = wg_slice(start, (size_t)(p - start));
-    if (request->target.len > TARGET_MAX) {
-        *ret_why = "request target is longer than 8 KiB";
-        return WG_H1_TOO_LARGE;
-    }
+    if (request->target.len > WG_H1_TARGET_MAX)
+        return wg_h1_too_large(ret_why, "request target is longer than 8 KiB");
     if (*p == '\r' || *p == '\n')
         return wg_h1_bad(ret_why, "request line without an HTTP version");
     if (*p != ' ')
@@ -52,13 +48,19 @@ static enum wg_h1_result parse_line(const char **at, struct wg_request *request,
     return result;
 }
 
-static void split_query(struct wg_request *request)
+const char *wg_h1_split_target(struct wg_request *request)
 {
     struct wg_slice target = request->target;
+    bool asterisk = wg_slice_eq(target, WG_SLICE("*"));
+    if (asterisk && !wg_slice_eq(request->method, WG_SLICE("OPTIONS")))
+        return "target * is for OPTIONS only";
+    if (!asterisk && !wg_slice_starts_with(target, WG_SLICE("/")))
+        return "request target does not start with /";
     const char *mark = memchr(target.ptr, '?', target.len);
     size_t path = mark ? (size_t)(mark - target.ptr) : target.len;
     request->path = wg_slice(target.ptr, path);
     request->query = mark ? wg_slice(mark + 1, target.len - path - 1) : wg_slice(target.ptr + path, 0);
+    return NULL;
 }
 
 /* The length of "http://" or "https://" at the start; 0 if there is neither. */
@@ -106,13 +108,7 @@ static const char *parse_target(struct wg_request *request, struct wg_slice *ret
     size_t scheme = scheme_len(request->target);
     if (scheme > 0)
         why = split_absolute(request, scheme, ret_authority);
-    else if (wg_slice_eq(request->target, WG_SLICE("*"))) {
-        if (!wg_slice_eq(request->method, WG_SLICE("OPTIONS")))
-            why = "target * is for OPTIONS only";
-    } else if (request->target.ptr[0] != '/')
-        why = "request target is neither a path nor an http address";
-    split_query(request);
-    return why;
+    return why ? why : wg_h1_split_target(request);
 }
 
 static const char *check_host(struct wg_request *request, struct wg_slice absolute)
@@ -132,7 +128,7 @@ static const char *check_host(struct wg_request *request, struct wg_slice absolu
     return NULL;
 }
 
-static bool expects_continue(const struct wg_request *request)
+bool wg_h1_expects_continue(const struct wg_request *request)
 {
     const struct wg_field *expect = wg_fields_get(&request->fields, WG_TOKEN_EXPECT);
     bool has_body = request->body == WG_BODY_CHUNKED || request->content_length > 0;
@@ -166,6 +162,6 @@ enum wg_h1_result wg_h1_parse_request(const char *data, size_t len, struct wg_re
                                              : WG_BODY_NONE;
     ret_request->content_length = framing.length;
     ret_request->keep_alive = framing.keep_alive;
-    ret_request->expect_continue = expects_continue(ret_request);
+    ret_request->expect_continue = wg_h1_expects_continue(ret_request);
     return WG_H1_OK;
 }

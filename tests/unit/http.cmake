@@ -1,3 +1,7 @@
 foreach(test test_front test_back test_http_message test_h1_request test_h1_response test_h1_chunk)
   wakegate_unit_test(${test} DEPS http event base)
 endforeach()
+foreach(test test_h2_head test_glitch)
+  wakegate_unit_test(${test} DEPS http event base)
+  target_include_directories(${test} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+endforeach()
