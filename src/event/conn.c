@@ -1,10 +1,9 @@
-/* A nonblocking stream socket on a loop. TLS will come in behind the same calls; who uses them does not see
- * it. The end of a peer that is not read from is watched by an epoll of its own, since libevent (2.1) gives a
- * reset to readers and writers alone: where there are none, it would wake the loop for ever and tell nobody.
+/* A nonblocking stream socket on a loop; conn_tls.c is what differs with TLS. The end of a peer that is not
+ * read from is watched by an epoll of its own, since libevent (2.1) gives a reset to readers and writers
+ * alone: where there are none, it would wake the loop for ever and tell nobody.
  */
+#include "conn_internal.h"
 #include "loop_internal.h"
-
-#include <event2/event_struct.h>
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,30 +12,28 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define CONN_MAGIC     0xc0221ec7
 #define HANGUPS_A_TURN 64
 
-struct wg_conn {
-    uint32_t magic;
-    int fd; /* -1: closed, waiting to be reaped */
-    struct wg_loop *loop;
-    const struct wg_conn_handler *handler;
-    void *arg;
-    struct event read, write;
-    struct wg_deferred dirty, dead;
-    bool reading, writing, watching;
-};
+void conn_call_readable(struct wg_conn *conn)
+{
+    if (conn->fd < 0 || !conn->reading)
+        return;
+    conn->handler->readable(conn->arg);
+    if (conn->tls)
+        conn_tls_update(conn);
+}
 
 static void on_readable(evutil_socket_t fd WG_UNUSED, short what WG_UNUSED, void *arg)
 {
     struct wg_conn *conn = WG_CAST(wg_conn, arg, CONN_MAGIC);
-    if (conn->fd >= 0 && conn->reading)
-        conn->handler->readable(conn->arg);
+    conn_call_readable(conn);
 }
 
 static void on_writable(evutil_socket_t fd WG_UNUSED, short what WG_UNUSED, void *arg)
 {
     struct wg_conn *conn = WG_CAST(wg_conn, arg, CONN_MAGIC);
+    if (conn->tls)
+        conn_tls_unstall(conn);
     if (conn->fd >= 0 && conn->writing)
         conn->handler->writable(conn->arg);
 }
@@ -81,6 +78,7 @@ static void reap(struct wg_deferred *deferred)
 {
     struct wg_conn *conn = WG_CONTAINER_OF(deferred, struct wg_conn, dead);
     WG_CHECK_OBJ(conn, CONN_MAGIC);
+    conn_tls_free(conn);
     conn->magic = 0;
     free(conn);
 }
@@ -120,10 +118,18 @@ struct wg_conn *wg_conn_connect(struct wg_loop *loop, const struct sockaddr *add
     return conn;
 }
 
+void wg_conn_set_handler(struct wg_conn *conn, const struct wg_conn_handler *handler, void *arg)
+{
+    conn->handler = handler;
+    conn->arg = arg;
+}
+
 void wg_conn_close(struct wg_conn *conn, bool hard)
 {
     WG_CHECK_OBJ(conn, CONN_MAGIC);
     WG_ASSERT(conn->fd >= 0);
+    if (conn->tls && !hard)
+        conn_tls_shutdown(conn);
     wg_conn_want_read(conn, false);
     wg_conn_want_write(conn, false);
     wg_conn_watch_hangup(conn, false);
@@ -156,8 +162,7 @@ struct wg_loop *wg_conn_loop(const struct wg_conn *conn)
     return conn->loop;
 }
 
-/* Adds or removes an event; a descriptor that epoll refuses (only when memory is gone) shows as an error of
- * the next read. */
+/* Adds or removes an event. */
 static void arm(struct event *event, bool *state, bool on)
 {
     if (*state == on)
@@ -169,14 +174,22 @@ static void arm(struct event *event, bool *state, bool on)
         event_del(event);
 }
 
+void conn_arm_write(struct wg_conn *conn)
+{
+    arm(&conn->write, &conn->write_armed, conn->writing || (conn->tls && conn_tls_stalled(conn)));
+}
+
 void wg_conn_want_read(struct wg_conn *conn, bool on)
 {
     arm(&conn->read, &conn->reading, on);
+    if (conn->tls)
+        conn_tls_update(conn);
 }
 
 void wg_conn_want_write(struct wg_conn *conn, bool on)
 {
-    arm(&conn->write, &conn->writing, on);
+    conn->writing = on;
+    conn_arm_write(conn);
 }
 
 void wg_conn_watch_hangup(struct wg_conn *conn, bool on)
@@ -196,6 +209,8 @@ void wg_conn_mark_dirty(struct wg_conn *conn)
 ssize_t wg_conn_read(struct wg_conn *conn, void *buf, size_t len)
 {
     ssize_t n;
+    if (conn->tls)
+        return conn_tls_read(conn, buf, len);
     do
         n = recv(conn->fd, buf, len, 0);
     while (n < 0 && errno == EINTR);
@@ -206,6 +221,8 @@ ssize_t wg_conn_writev(struct wg_conn *conn, const struct iovec *iov, int n)
 {
     const struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
     ssize_t sent;
+    if (conn->tls)
+        return conn_tls_writev(conn, iov, n);
     do
         sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
@@ -214,5 +231,7 @@ ssize_t wg_conn_writev(struct wg_conn *conn, const struct iovec *iov, int n)
 
 void wg_conn_shutdown(struct wg_conn *conn)
 {
+    if (conn->tls)
+        conn_tls_shutdown(conn);
     shutdown(conn->fd, SHUT_WR);
 }
