@@ -83,6 +83,8 @@ static const char *split_absolute(struct wg_request *request, size_t scheme, str
     while (p < end && *p != '/' && *p != '?')
         p++;
     *ret_authority = wg_slice(start, (size_t)(p - start));
+    if (ret_authority->len == 0)
+        return "address in the request target has no valid host";
     if (p < end && *p == '?')
         return "absolute target with a query but no path";
     if (p < end)
