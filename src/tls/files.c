@@ -88,9 +88,10 @@ const char *pem_certificates(struct wg_slice pem, STACK_OF(X509) * *ret_certific
     return wrong;
 }
 
-static const char *why_no_key(void)
+static const char *why_no_key(struct wg_slice pem)
 {
-    if (at_the_end())
+    const struct wg_slice mark = WG_SLICE("PRIVATE KEY-----");
+    if (!pem.ptr || !memmem(pem.ptr, pem.len, mark.ptr, mark.len))
         return "holds no private key in PEM";
     for (unsigned long error; (error = ERR_get_error()) != 0;)
         if (ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_BAD_PASSWORD_READ)
@@ -104,7 +105,7 @@ const char *pem_key(struct wg_slice pem, EVP_PKEY **ret_key)
     WG_ASSERT(bio);
     ERR_clear_error();
     EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
-    const char *wrong = key ? NULL : why_no_key();
+    const char *wrong = key ? NULL : why_no_key(pem);
     ERR_clear_error();
     BIO_free(bio);
     if (key)

@@ -1,0 +1,1 @@
+wakegate_unit_test(test_tls DEPS tls base)
