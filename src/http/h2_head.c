@@ -167,9 +167,10 @@ static const char *check_connection_fields(const struct wg_fields *fields)
     return NULL;
 }
 
-static void add_crumb(struct wg_buf *cookie, struct wg_slice crumb, bool first)
+/* Empty ones are left out: an end of "; " is not what it seems to be once HTTP/1.1 has trimmed it. */
+static void add_crumb(struct wg_buf *cookie, struct wg_slice crumb)
 {
-    if (!first)
+    if (crumb.len > 0 && cookie->len > 0)
         wg_buf_add(cookie, "; ", 2);
     wg_buf_add_slice(cookie, crumb);
 }
@@ -179,7 +180,7 @@ static void settle_fields(struct h2_head *head, struct wg_slice *ret_host)
 {
     struct wg_fields *fields = &head->request.fields;
     struct wg_field *cookie = NULL;
-    unsigned n = 0, crumbs = 0;
+    unsigned n = 0;
     for (unsigned i = 0; i < fields->n; i++) {
         const struct wg_field field = fields->items[i];
         if (field.token == WG_TOKEN_HOST) {
@@ -187,15 +188,15 @@ static void settle_fields(struct h2_head *head, struct wg_slice *ret_host)
             continue;
         }
         if (field.token == WG_TOKEN_COOKIE) {
-            add_crumb(&head->cookie, field.value, crumbs == 0);
-            if (crumbs++ > 0)
+            add_crumb(&head->cookie, field.value);
+            if (cookie)
                 continue;
             cookie = &fields->items[n];
         }
         fields->items[n++] = field;
     }
     fields->n = n;
-    if (crumbs > 1)
+    if (cookie && head->cookie.len > 0)
         cookie->value = wg_buf_slice(&head->cookie);
 }
 
