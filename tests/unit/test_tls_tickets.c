@@ -6,7 +6,9 @@
 #include "tls_internal.h"
 #include "tls_peer.h"
 
-static wg_usec clock_now;
+#include <pthread.h>
+
+static _Atomic wg_usec clock_now;
 
 static wg_usec read_clock(void)
 {
@@ -226,13 +228,47 @@ static void test_foreign_ticket(void **state)
     wg_tls_tickets_free(foreign);
 }
 
+struct crowd {
+    struct bench *bench;
+    struct wg_tls *tls;
+    _Atomic int resumed;
+};
+
+/* A worker's life with the context: a reference of its own, and keys that turn meanwhile. */
+static void *work(void *arg)
+{
+    struct crowd *crowd = arg;
+    struct wg_tls *tls = wg_tls_ref(crowd->tls);
+    SSL_SESSION *session = NULL;
+    for (int i = 0; i < 20; i++) {
+        crowd->resumed += resumes(crowd->bench, tls, kinds[1], &session);
+        clock_now += WG_TLS_TICKET_ROTATION / 100;
+    }
+    SSL_SESSION_free(session);
+    wg_tls_unref(tls);
+    return NULL;
+}
+
+static void test_many_threads(void **state)
+{
+    struct crowd crowd = {.bench = *state};
+    pthread_t threads[4];
+    crowd.tls = peer_tls_simple(crowd.bench->pki, crowd.bench->tickets, NULL);
+    for (size_t i = 0; i < WG_COUNT_OF(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &crowd), 0);
+    for (size_t i = 0; i < WG_COUNT_OF(threads); i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(crowd.resumed, 4 * 19);
+    wg_tls_unref(crowd.tls);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_resumption),     cmocka_unit_test(test_resumption_by_name),
         cmocka_unit_test(test_another_ca),     cmocka_unit_test(test_expired_certificate_is_not_resumed),
         cmocka_unit_test(test_rotation),       cmocka_unit_test(test_rotation_after_a_long_rest),
-        cmocka_unit_test(test_foreign_ticket),
+        cmocka_unit_test(test_foreign_ticket), cmocka_unit_test(test_many_threads),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
