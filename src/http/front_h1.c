@@ -19,20 +19,16 @@ static void arm_timer(struct h1_front *h1)
         wg_timer_set(&h1->timer, at);
 }
 
-static wg_usec in_future(const struct h1_front *h1, wg_usec wait)
-{
-    return wg_usec_add(wg_loop_now(h1->base.loop), wait);
-}
-
 void h1_expect_read(struct h1_front *h1, wg_usec wait)
 {
-    h1->read_deadline = wait == WG_USEC_NEVER ? WG_USEC_NEVER : in_future(h1, wait);
+    h1->read_deadline = front_in_future(&h1->base, wait);
     arm_timer(h1);
 }
 
 static void expect_write(struct h1_front *h1, bool pending)
 {
-    h1->write_deadline = pending ? in_future(h1, h1->base.limits->write_idle_timeout) : WG_USEC_NEVER;
+    h1->write_deadline =
+        front_in_future(&h1->base, pending ? h1->base.limits->write_idle_timeout : WG_USEC_NEVER);
     arm_timer(h1);
 }
 
@@ -74,15 +70,6 @@ void h1_set_state(struct h1_front *h1, enum h1_state state)
     }
 }
 
-static void reap(struct wg_deferred *deferred)
-{
-    struct h1_front *h1 = WG_CONTAINER_OF(deferred, struct h1_front, dead);
-    wg_buf_clear(&h1->in);
-    wg_h1_chunked_clear(&h1->decoder);
-    h1->base.magic = 0;
-    free(h1);
-}
-
 /* May be called at any time and twice: by timeouts, errors, the end of the last answer, and from above. */
 void h1_close_now(struct h1_front *h1, bool hard)
 {
@@ -92,15 +79,11 @@ void h1_close_now(struct h1_front *h1, bool hard)
     wg_timer_cancel(&h1->timer);
     wg_timer_cancel(&h1->again);
     wg_chain_clear(&h1->out, h1->base.pool);
-    wg_conn_close(h1->base.conn, hard);
-    h1->base.conn = NULL;
     void *x = h1->stream.x;
     h1->stream.x = NULL;
     if (x)
         h1->base.handler->gone(x);
-    if (h1->base.handler->closed)
-        h1->base.handler->closed(h1->base.owner, &h1->base);
-    wg_loop_reap(h1->base.loop, &h1->dead);
+    front_end(&h1->base, hard);
 }
 
 /* ---- writing ---- */
@@ -221,7 +204,7 @@ static void h1_close(struct wg_front *front, bool hard)
 static void h1_drain(struct wg_front *front)
 {
     struct h1_front *h1 = h1_of(front);
-    h1->draining = true;
+    front->draining = true;
     if (h1->state != H1_IDLE || h1->in.len > 0)
         h1->keep_alive = false; /* said by the next head; without one the connection ends all the same */
     else if (h1->out.len > 0)
@@ -236,7 +219,15 @@ static bool h1_idle(const struct wg_front *front)
     return h1->state == H1_IDLE;
 }
 
-static const struct front_ops h1_ops = {.close = h1_close, .drain = h1_drain, .idle = h1_idle};
+static void h1_clear(struct wg_front *front)
+{
+    struct h1_front *h1 = h1_of(front);
+    wg_buf_clear(&h1->in);
+    wg_h1_chunked_clear(&h1->decoder);
+}
+
+static const struct front_ops h1_ops = {
+    .close = h1_close, .drain = h1_drain, .idle = h1_idle, .clear = h1_clear};
 
 static const struct wg_conn_handler conn_handler = {
     .readable = h1_on_readable,
@@ -245,32 +236,41 @@ static const struct wg_conn_handler conn_handler = {
     .flush = on_flush,
 };
 
-struct wg_front *front_h1_new(struct wg_loop *loop, struct wg_pool *pool, int fd,
-                              const struct sockaddr_storage *peer, const struct wg_front_limits *limits,
-                              const struct wg_front_handler *handler, void *owner)
+static struct h1_front *begin(struct wg_front *front)
 {
-    struct h1_front *h1 = WG_NEW(struct h1_front);
-    h1->base = (struct wg_front){.magic = FRONT_MAGIC,
-                                 .ops = &h1_ops,
-                                 .loop = loop,
-                                 .pool = pool,
-                                 .peer = *peer,
-                                 .limits = limits,
-                                 .handler = handler,
-                                 .owner = owner};
-    h1->stream = (struct wg_stream){.ops = &h1_stream_ops, .front = &h1->base};
-    h1->state = H1_BUSY; /* so that the first set_state counts */
-    h1->keep_alive = true;
-    h1->read_deadline = h1->write_deadline = WG_USEC_NEVER;
+    struct h1_front *h1 = h1_of(front);
+    *h1 = (struct h1_front){
+        .base = h1->base,
+        .stream = {.ops = &h1_stream_ops, .front = front},
+        .state = H1_BUSY, /* so that the first set_state counts */
+        .keep_alive = true,
+        .read_deadline = WG_USEC_NEVER,
+        .write_deadline = WG_USEC_NEVER,
+    };
+    front->ops = &h1_ops;
     size_t scratch;
-    wg_pool_scratch(pool, &scratch);
-    wg_buf_init(&h1->in, limits->max_header_bytes + 2 * scratch);
+    wg_pool_scratch(front->pool, &scratch);
+    wg_buf_init(&h1->in, front->limits->max_header_bytes + 2 * scratch);
     wg_h1_chunked_init(&h1->decoder);
-    wg_timer_init(&h1->timer, loop, on_timer);
-    wg_timer_init(&h1->again, loop, h1_on_again);
-    wg_deferred_init(&h1->dead, reap);
-    h1->base.conn = wg_conn_new(loop, fd, &conn_handler, h1);
+    wg_timer_init(&h1->timer, front->loop, on_timer);
+    wg_timer_init(&h1->again, front->loop, h1_on_again);
+    wg_conn_set_handler(front->conn, &conn_handler, h1);
     h1_set_state(h1, H1_IDLE);
     h1_watch(h1);
-    return &h1->base;
+    return h1;
+}
+
+void front_h1_begin(struct wg_front *front, const char *data, size_t len)
+{
+    struct h1_front *h1 = begin(front);
+    if (len > 0)
+        h1_look(h1, data, len);
+}
+
+void front_h1_begin_late(struct wg_front *front, const char *data, size_t len)
+{
+    struct h1_front *h1 = begin(front);
+    h1_look(h1, data, len);
+    if (h1->state == H1_HEAD)
+        read_timed_out(h1);
 }

@@ -20,7 +20,7 @@ struct h1_front {
     struct wg_front base;
     struct wg_stream stream; /* of the current request; x is NULL when the exchange is done with it */
     enum h1_state state;
-    bool draining, keep_alive, http10;
+    bool keep_alive, http10;
     bool wanted, paused, expects; /* the body: asked for; stopped; 100 Continue owed */
     bool empty, inside;    /* no byte of body will come, its end is owed; the head is being handed up */
     bool headed, ended;    /* the answer: head queued; complete */
@@ -36,7 +36,6 @@ struct h1_front {
     wg_usec read_deadline, write_deadline;
     struct wg_timer timer; /* at the nearer deadline or earlier: deadlines move without moving it */
     struct wg_timer again; /* bytes are left to look at in the next turn */
-    struct wg_deferred dead;
 };
 
 static inline struct h1_front *h1_of(struct wg_front *front)
@@ -68,6 +67,8 @@ void h1_watch(struct h1_front *h1);
 void h1_close_now(struct h1_front *h1, bool hard);
 
 /* ---- front_h1_read.c ---- */
+/* Looks at bytes that have come, or that were kept (then they are those in h1->in). */
+void h1_look(struct h1_front *h1, const char *data, size_t len);
 void h1_on_readable(void *arg);
 /* Looks at bytes that were kept, in a turn of their own. */
 void h1_on_again(struct wg_timer *timer);

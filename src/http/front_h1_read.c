@@ -39,7 +39,7 @@ static void begin_request(struct h1_front *h1, const struct wg_request *request)
 {
     /* What follows a CONNECT may be meant for a tunnel that is not there. */
     h1->keep_alive =
-        request->keep_alive && !h1->draining && !wg_slice_eq(request->method, WG_SLICE("CONNECT"));
+        request->keep_alive && !h1->base.draining && !wg_slice_eq(request->method, WG_SLICE("CONNECT"));
     h1->http10 = request->version == 10;
     h1->expects = request->expect_continue;
     h1->wanted = h1->paused = h1->headed = h1->ended = h1->chunked = h1->above = false;
@@ -172,7 +172,7 @@ static size_t consume(struct h1_front *h1, const char *data, size_t len)
     return used;
 }
 
-static void look(struct h1_front *h1, const char *data, size_t len)
+void h1_look(struct h1_front *h1, const char *data, size_t len)
 {
     const bool kept = data == h1->in.data;
     const size_t used = consume(h1, data, len);
@@ -218,13 +218,13 @@ void h1_on_readable(void *arg)
         return;
     }
     if (h1->in.len == 0) {
-        look(h1, scratch, (size_t)n);
+        h1_look(h1, scratch, (size_t)n);
         return;
     }
     if (wg_buf_add(&h1->in, scratch, (size_t)n) < 0)
         h1_close_now(h1, true);
     else
-        look(h1, h1->in.data, h1->in.len);
+        h1_look(h1, h1->in.data, h1->in.len);
 }
 
 void h1_on_again(struct wg_timer *timer)
@@ -233,5 +233,5 @@ void h1_on_again(struct wg_timer *timer)
     WG_CHECK_OBJ(&h1->base, FRONT_MAGIC);
     end_empty_body(h1);
     if (h1->state != H1_CLOSED && h1->in.len > 0)
-        look(h1, h1->in.data, h1->in.len);
+        h1_look(h1, h1->in.data, h1->in.len);
 }

@@ -1,4 +1,4 @@
-foreach(test test_front test_back test_http_message test_h1_request test_h1_response test_h1_chunk)
+foreach(test test_front test_front_h2 test_back test_http_message test_h1_request test_h1_response test_h1_chunk)
   wakegate_unit_test(${test} DEPS http event base)
 endforeach()
 foreach(test test_h2_head test_glitch)
