@@ -155,7 +155,7 @@ struct wg_config {
         wg_usec delay, grace;
     } shutdown;
     struct {
-        uint64_t max_held_bytes, max_connections, max_header_bytes;
+        uint64_t max_held_bytes, max_connections, max_streams, max_header_bytes;
         wg_usec header_timeout, body_idle_timeout, write_idle_timeout, idle_timeout;
     } limits;
     struct wg_cidr *trusted_peers;

@@ -11,6 +11,7 @@
 
 #define CONNECTION_MAGIC 0x61636f6eU
 #define SPARE_BLOCKS     ((size_t)256 * 1024)
+#define STREAMS_MAX      16 /* of one HTTP/2 connection */
 
 struct admin_connection {
     uint32_t magic;
@@ -135,6 +136,7 @@ void wg_admin_configure(struct wg_admin *admin, struct wg_config *config)
         .write_idle_timeout = config->limits.write_idle_timeout,
         .idle_timeout = config->limits.idle_timeout,
         .max_header_bytes = config->limits.max_header_bytes,
+        .max_streams = STREAMS_MAX,
     };
     wg_config_unref(was);
     if (!admin->loopback && config->admin.n_keys == 0)

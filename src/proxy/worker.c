@@ -191,6 +191,7 @@ static void take_plan(struct worker *worker, struct wg_plan *plan)
         .write_idle_timeout = config->limits.write_idle_timeout,
         .idle_timeout = config->limits.idle_timeout,
         .max_header_bytes = config->limits.max_header_bytes,
+        .max_streams = (unsigned)config->limits.max_streams,
     };
     if (first && !worker->draining)
         open_listeners(worker);

@@ -233,7 +233,6 @@ static void what_comes_later_is_never_silent(void **state)
     static const char *const paths[][2] = {
         {"listeners: [{address: \":1\", tls: {certFile: a}}]", "listeners[0].tls"},
         {"stateDir: /var/lib/wakegate", "stateDir"},
-        {"limits: {maxStreams: 100}", "limits.maxStreams"},
         {"kubernetes: {kubeconfig: x}", "kubernetes.kubeconfig"},
         {"kubernetes: {context: x}", "kubernetes.context"},
         {"tenantHeader: x-tenant", "tenantHeader"},
