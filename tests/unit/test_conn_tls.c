@@ -295,6 +295,18 @@ static void test_reading_off_and_on(void **state)
     wait_for(bench, got_fifty);
 }
 
+/* The first bit is read by nobody's call. */
+static void test_read_out_of_turn(void **state)
+{
+    struct bench *bench = *state;
+    connect_both(bench);
+    bench->chunk = 10;
+    assert_int_equal(SSL_write(bench->client, bench->sent, 50), 50);
+    read_chunk(bench);
+    assert_int_equal(bench->n_got, 10);
+    wait_for(bench, got_fifty);
+}
+
 static void look_only(void *arg)
 {
     struct bench *bench = arg;
@@ -335,6 +347,8 @@ static void test_bytes_behind_the_handshake(void **state)
     const long len = BIO_get_mem_data(out, &raw);
     assert_int_equal(send(bench->client_fd, raw, (size_t)len, 0), len);
     SSL_set0_wbio(bench->client, socket);
+    shake(bench); /* not as an answer to readable */
+    assert_int_equal(bench->handshake, 0);
     wait_for(bench, got_fifty);
 }
 
@@ -360,6 +374,9 @@ static void test_handshake_waits_for_room(void **state)
         assert_true(n > 0);
         filled -= (size_t)n;
     }
+    wg_conn_want_read(bench->server, false); /* nobody wants to go on: room is no news then */
+    expect_rest(bench);
+    wg_conn_want_read(bench->server, true);
     connect_both(bench);
     expect_rest(bench);
 }
@@ -485,6 +502,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_megabyte_both_ways, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_short_reads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reading_off_and_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_read_out_of_turn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unread_bytes_are_told_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bytes_behind_the_handshake, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_handshake_waits_for_room, set_up, tear_down),

@@ -177,6 +177,7 @@ static void test_one_record_a_flush(void **state)
     };
     for (size_t row = 0; row < WG_COUNT_OF(rows); row++) {
         struct peer peer = connect_to(bench);
+        assert_int_equal(records(&peer, bench->got, MEGABYTE), 1);
         take_ticket(&peer);
         struct iovec iov[132];
         const size_t n = rows[row].pieces, len = n * rows[row].bytes;
