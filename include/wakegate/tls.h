@@ -19,12 +19,13 @@ struct wg_tls_tickets *wg_tls_tickets_new(void);
 /* After the last context that was made with it. NULL-safe. */
 struct wg_tls_tickets *wg_tls_tickets_free(struct wg_tls_tickets *tickets);
 
-/* What one listener presents: its certificates, the first of them where SNI names none, and the CA that
- * clients' certificates must come from. */
+/* What one listener presents: its certificates, and the CA that clients' certificates must come from. Of the
+ * certificates for the name that a client asks for (SNI), one that has the name itself goes before one with a
+ * wildcard; the first certificate of all is the answer to a name that none has, and to no name. */
 struct wg_tls;
 /* Reads and checks all files. 0, or -EINVAL with the reason in `why` ("certFile tls.crt: ..."), fit for a
- * fault of the configuration. A session begun under one client CA is not resumed under another. tickets is
- * borrowed. */
+ * fault of the configuration. A certificate that has expired is none. A session begun under one client CA is
+ * not resumed under another, nor when the client's certificate has expired. tickets is borrowed. */
 WG_MUST_CHECK int wg_tls_new(const struct wg_config_tls *config, struct wg_tls_tickets *tickets,
                              struct wg_tls **ret_tls, struct wg_buf *why);
 struct wg_tls *wg_tls_ref(struct wg_tls *tls);
@@ -53,8 +54,8 @@ void wg_tls_shutdown(struct wg_tls_session *session);
 
 /* ---- after the handshake ---- */
 bool wg_tls_is_h2(const struct wg_tls_session *session);
-/* The subject alternative names (DNS, URI, e-mail; at most 32) of the client's verified certificate; NULL
- * without one. */
+/* The subject alternative names (DNS, URI, e-mail) of the client's verified certificate: the first 32,
+ * without those that are over 512 bytes or have a NUL inside. NULL without a certificate. */
 const struct wg_strings *wg_tls_sans(const struct wg_tls_session *session);
 /* "TLSv1.3", for logs. */
 const char *wg_tls_version(const struct wg_tls_session *session);
