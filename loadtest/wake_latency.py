@@ -4,22 +4,20 @@
 Programs: WAKEGATE_BIN and MODELSIM_BIN, else build/release. Exit 1 if the median is too large, 2 if nothing could be measured."""
 
 import argparse
-import http.client
 import json
 import os
 import pathlib
 import queue
 import random
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from bench import MODELSIM, PATIENCE, WAKEGATE, Gate, call, until
+
 BOUND = 0.100  # seconds that the median may lie above the probe's own answer time
-PATIENCE = 30.0
 
 CONFIG = """\
 listeners: [ {{ address: "127.0.0.1:{port}" }} ]
@@ -35,82 +33,24 @@ exec {modelsim} --port "$1" --ttft {ttft} $(cat {folder}/load) >{folder}/events 
 """
 
 
-def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-def call(port, method, path):
-    """One HTTP call: status and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    try:
-        connection.request(method, path)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
-
-
-def until(what, condition):
-    """Asks again until it is true; what it gave."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            value = condition()
-        except OSError:
-            value = None
-        if value:
-            return value
-        time.sleep(0.01)
-    raise RuntimeError(f"{what}: not within {PATIENCE:.0f} s")
-
-
-class Bench:
+class Bench(Gate):
     """Wakegate with one model, and the moments at which that model says that it is loaded."""
 
     def __init__(self, folder, wakegate, modelsim, ttft):
-        self.folder = pathlib.Path(folder)
-        self.port, self.admin = free_ports(2)
-        (self.folder / "config.yaml").write_text(CONFIG.format(port=self.port, admin=self.admin, folder=folder))
-        (self.folder / "start").write_text(START.format(modelsim=modelsim, ttft=ttft, folder=folder))
-        os.mkfifo(self.folder / "events")
+        start = pathlib.Path(folder) / "start"
+        start.write_text(START.format(modelsim=modelsim, ttft=ttft, folder=folder))
+        events = pathlib.Path(folder) / "events"
+        os.mkfifo(events)
         # Read and write: opening does not wait for a model, and there is no end of file between two.
-        self.events = os.fdopen(os.open(self.folder / "events", os.O_RDWR), "r", encoding="utf-8", newline="\n")
+        self.events = os.fdopen(os.open(events, os.O_RDWR), "r", encoding="utf-8", newline="\n")
         self.loaded = queue.SimpleQueue()
         threading.Thread(target=self.listen, daemon=True).start()
-        self.log = open(self.folder / "log", "w+", encoding="utf-8")
-        self.process = subprocess.Popen([wakegate, "-c", str(self.folder / "config.yaml")], stderr=self.log)
+        super().__init__(folder, wakegate, CONFIG)
 
     def listen(self):
         for line in self.events:
             if line.strip() == "modelsim: loaded":
                 self.loaded.put(time.monotonic())
-
-    def close(self):
-        self.process.terminate()
-        try:
-            self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.log.close()
-
-    def ready(self):
-        if self.process.poll() is not None:
-            raise RuntimeError(f"wakegate ended with {self.process.returncode}: {self.log_tail()}")
-        return call(self.admin, "GET", "/readyz")[0] == 200
-
-    def log_tail(self):
-        self.log.seek(0)
-        return self.log.read()[-2000:]
-
-    def model(self):
-        return json.loads(call(self.admin, "GET", "/status")[1])["models"][0]
 
     def cold(self):
         return self.model()["state"] == "cold"
@@ -202,8 +142,8 @@ def main():
     parser.add_argument("--load", type=float, nargs=2, default=(1.0, 2.0), metavar=("FROM", "TO"), help="seconds")
     parser.add_argument("--ttft", type=float, default=0, help="milliseconds of the model to its first token")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--wakegate", default=os.environ.get("WAKEGATE_BIN", ROOT / "build/release/src/main/wakegate"))
-    parser.add_argument("--modelsim", default=os.environ.get("MODELSIM_BIN", ROOT / "build/release/loadtest/modelsim"))
+    parser.add_argument("--wakegate", default=WAKEGATE)
+    parser.add_argument("--modelsim", default=MODELSIM)
     arguments = parser.parse_args()
     if arguments.starts < 1:
         parser.error("--starts must be at least 1")
