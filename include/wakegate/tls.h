@@ -24,7 +24,7 @@ struct wg_tls_tickets *wg_tls_tickets_free(struct wg_tls_tickets *tickets);
  * wildcard; the first certificate of all is the answer to a name that none has, and to no name. */
 struct wg_tls;
 /* Reads and checks all files. 0, or -EINVAL with the reason in `why` ("certFile tls.crt: ..."), fit for a
- * fault of the configuration. A certificate that has expired is none. A session begun under one client CA is
+ * fault of the configuration. An expired certificate is no fault. A session begun under one client CA is
  * not resumed under another, nor when the client's certificate has expired. tickets is borrowed. */
 WG_MUST_CHECK int wg_tls_new(const struct wg_config_tls *config, struct wg_tls_tickets *tickets,
                              struct wg_tls **ret_tls, struct wg_buf *why);
