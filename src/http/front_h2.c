@@ -10,6 +10,7 @@
 #define CONNECTION_WINDOW (4 * 1024 * 1024) /* credited as it is read, so it holds nothing */
 #define OUTBOUND_ACKS     200
 #define SETTINGS_MAX      32
+#define CONTINUATIONS_MAX (1024 * 1024) /* nghttp2 counts too many: we count ourselves */
 #define LINGER            WG_USEC_PER_SEC
 #define NOTICE            WG_USEC_PER_SEC       /* from the first GOAWAY to the second at least */
 #define NOTICE_MOST       (3 * WG_USEC_PER_SEC) /* if the PING between them is not answered */
@@ -289,6 +290,7 @@ static nghttp2_session *new_session(struct h2_front *h2)
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_outbound_ack(option, OUTBOUND_ACKS);
     nghttp2_option_set_max_settings(option, SETTINGS_MAX);
+    nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
     nghttp2_option_set_max_send_header_block_length(option, h2->base.limits->max_header_bytes + 16 * 1024);
     WG_ASSERT(nghttp2_session_server_new2(&session, callbacks, h2, option) == 0); /* fails as WG_NEW does */
     nghttp2_option_del(option);

@@ -42,6 +42,7 @@ struct h2_front {
     size_t pending;       /* bytes in all streams' out */
     struct h2_head *head; /* the block that is being received, one at a time; NULL: none, or not wanted */
     unsigned head_extra;  /* fields of it that came after it had grown too large */
+    unsigned head_frames; /* CONTINUATIONs of it */
     struct wg_chain out;  /* whole frames that the connection has not taken yet */
     char *fill;           /* where frames are collected in a flush; NULL: in out */
     size_t filled, room;

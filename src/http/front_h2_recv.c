@@ -9,6 +9,8 @@
 #define CONTROL_FLOOD 1000 /* and those that may: of a client that makes us talk and does not listen */
 #define DISCARD_MAX   (4 * 1024 * 1024)
 
+#define CONTINUATIONS_FREE 8 /* of a block: more than what limits.maxHeaderBytes allows by default needs */
+
 static struct h2_stream *stream_of(struct h2_front *h2, int32_t id)
 {
     return nghttp2_session_get_stream_user_data(h2->session, id);
@@ -211,8 +213,10 @@ static int on_invalid_frame(nghttp2_session *session WG_UNUSED, const nghttp2_fr
 static int on_begin_frame(nghttp2_session *session WG_UNUSED, const nghttp2_frame_hd *hd, void *arg)
 {
     struct h2_front *h2 = h2_of(arg);
-    if (hd->type != NGHTTP2_CONTINUATION)
+    if (hd->type != NGHTTP2_CONTINUATION) {
         forget_head(h2); /* of a stream that nghttp2 had given up */
+        h2->head_frames = 0;
+    }
     switch (hd->type) {
     case NGHTTP2_DATA:
     case NGHTTP2_HEADERS:
@@ -226,7 +230,9 @@ static int on_begin_frame(nghttp2_session *session WG_UNUSED, const nghttp2_fram
     case NGHTTP2_WINDOW_UPDATE:
         return glitch_use_update(&h2->glitch) ? 0 : h2_spend(h2, GLITCH_WINDOW_UPDATE);
     case NGHTTP2_CONTINUATION:
-        return hd->length == 0 ? h2_spend(h2, GLITCH_EMPTY_FRAME) : 0;
+        if (hd->length == 0 || ++h2->head_frames > CONTINUATIONS_FREE)
+            return h2_spend(h2, GLITCH_EMPTY_FRAME);
+        return 0;
     default:
         return h2_spend(h2, GLITCH_OTHER_FRAME);
     }
