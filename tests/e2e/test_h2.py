@@ -1,0 +1,634 @@
+"""HTTP/2 at the front: requests and answers in translation, and what is malformed goes nowhere (field cases, area H)."""
+
+import json
+import time
+
+import pytest
+
+from harness import proc
+from harness.backend import GOOD, SSE_HEAD, answer, chunk
+from harness.gate import parse_metrics, process_model, static_model
+from harness.http1 import chat, request_bytes
+from harness.http2 import (
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, MAX_CONCURRENT_STREAMS, NO_ERROR, PADDED, PREFACE, PRIORITIZED,
+    PRIORITY, PROTOCOL_ERROR, RST_STREAM, SETTINGS, SETTINGS_TIMEOUT, Connection, Raw, data, frame, request_fields, settings,
+)
+
+BODY = json.dumps(chat()).encode()
+KEY = {"tenants": [{"name": "t", "keys": [{"sha256": proc.sha256("k")}]}]}
+
+
+@pytest.fixture
+def front(gate, backend):
+    """A warm model behind a backend that remembers what it got."""
+    b = backend()
+    g = gate([static_model("m", [b])], limits={"headerTimeout": "3s"})
+    g.warm()
+    b.requests.clear()
+    return g, b
+
+
+def fields(*more, **kw):
+    return request_fields(headers=more, **kw)
+
+
+def refused(stream):
+    """A stream error, or 400."""
+    return stream.status == 400 if stream.done else stream.reset == PROTOCOL_ERROR
+
+
+def try_frames(raw, make):
+    """Sends the frames that make(id) gives on a new stream; the stream, over."""
+    number = raw.next_id()
+    raw.write(make(number))
+    return raw.streams[number].response(10)
+
+
+def check_refused(front, cases):
+    """Each case, {name: make(raw, id)}, is refused on its stream alone; the backend sees none; the connection is good."""
+    g, b = front
+    wrong = []
+    with Raw(g.port) as raw:
+        for name, make in cases.items():
+            stream = try_frames(raw, lambda number: make(raw, number))
+            if not refused(stream):
+                wrong.append((name, stream, stream.body[:80]))
+        assert wrong == []
+        raw.ping()
+        assert raw.request(body=chat(text="good")).response().status == 200
+        assert raw.goaways == []
+    assert [q.json()["messages"][0]["content"] for q in b.requests] == ["good"]
+
+
+# ---- lengths ----
+
+
+def with_body(*more, body=BODY, end=True):
+    return lambda raw, i: raw.headers(i, fields(*more)) + (data(i, body, end) if body or end else b"")
+
+
+def length(value):
+    return ("content-length", str(value))
+
+
+DECLARED = {
+    "5-on-headers": lambda raw, i: raw.headers(i, fields(length(5)), end=True),
+    "3-of-5-then-trailers": lambda raw, i: raw.headers(i, fields(length(5))) + data(i, b"abc")
+    + raw.headers(i, [("x-a", "b")], end=True),
+    "3-of-5": with_body(length(5), body=b"abc"),
+    "6-of-5": with_body(length(5), body=b"abcdef"),
+    "6-of-5-in-two": lambda raw, i: raw.headers(i, fields(length(5))) + data(i, b"abc") + data(i, b"def"),
+    "less-json": with_body(length(len(BODY) + 1)),
+    "more-json": with_body(length(len(BODY) - 1)),
+    "0-of-5-empty-data": with_body(length(5), body=b""),
+    "two-lengths": with_body(length(len(BODY)), length(5)),
+    "two-equal-lengths": with_body(length(len(BODY)), length(len(BODY))),
+    "plus": with_body(length(f"+{len(BODY)}")),
+    "empty": with_body(length("")),
+    "list": with_body(length(f"{len(BODY)}, {len(BODY)}")),
+    "negative": with_body(length("-1")),
+    "hex": with_body(length("0x20")),
+    "2^64": with_body(length(2**64)),
+    "te-chunked": with_body(("transfer-encoding", "chunked")),
+    "te-and-length": with_body(("transfer-encoding", "chunked"), length(len(BODY))),
+}
+
+
+def test_h2_03_declared_length_is_checked_at_every_end(front):
+    """H2-03: each disagreement is an error of its stream, the backend sees no request, and its connection stays clean."""
+    g, b = front
+    before = b.connections
+    check_refused(front, DECLARED)
+    assert b.connections - before <= 1, "one more for another worker, none that was given up"
+
+
+def test_h2_03_legal_lengths_are_accepted(front):
+    """The other side: none, 0 with the end, empty and padded DATA, the body in many frames; the model gets a length."""
+    g, b = front
+    with Raw(g.port) as raw:
+        no_length = try_frames(raw, lambda i: with_body()(raw, i))
+        exact = try_frames(raw, lambda i: with_body(length(len(BODY)))(raw, i))
+        pieces = try_frames(
+            raw,
+            lambda i: raw.headers(i, fields(length(len(BODY))))
+            + b"".join(data(i, BODY[k : k + 1]) for k in range(len(BODY))) + data(i, end=True),
+        )
+        padded = try_frames(
+            raw,
+            lambda i: frame(HEADERS, END_HEADERS | PADDED | PRIORITIZED, i, b"\x07\x80\0\0\0\x0f" + raw.block(fields()) + bytes(7))
+            + frame(DATA, PADDED | END_STREAM, i, b"\xff" + BODY + bytes(255)),
+        )
+        trailers = try_frames(
+            raw, lambda i: raw.headers(i, fields()) + data(i, BODY) + raw.headers(i, [("x-sum", "1")], end=True)
+        )
+        assert [s.status for s in (no_length, exact, pieces, padded, trailers)] == [200] * 5
+        zero = raw.request("GET", "/v1/models", headers=[length(0)]).response()
+        assert zero.status == 200 and zero.json()["data"][0]["id"] == "m"
+        empty = raw.request(body=b"").response()
+        assert (empty.status, empty.code) == (400, "invalid_request"), "no JSON, but well framed"
+    assert [q.body for q in b.requests] == [BODY] * 5
+    assert {q.header("content-length") for q in b.requests} == {str(len(BODY))}
+    assert all(q.header("transfer-encoding") is None and q.header("x-sum") is None for q in b.requests)
+
+
+# ---- heads ----
+
+
+def one_field(name, value):
+    """The block holds the field as it is: the hpack package checks nothing."""
+    return lambda raw, i: raw.headers(i, fields((name, value))) + data(i, BODY, True)
+
+
+def path(value):
+    return lambda raw, i: raw.headers(i, fields(path=value)) + data(i, BODY, True)
+
+
+def pseudo(*all_fields):
+    return lambda raw, i: raw.headers(i, list(all_fields)) + data(i, BODY, True)
+
+
+METHOD, SCHEME, PATH, AUTHORITY = fields()
+
+MALFORMED = {
+    "connection": one_field("connection", "x-a"),
+    "keep-alive": one_field("keep-alive", "timeout=5"),
+    "proxy-connection": one_field("proxy-connection", "keep-alive"),
+    "upgrade": one_field("upgrade", "h2c"),
+    "te-gzip": one_field("te", "gzip"),
+    "uppercase": one_field("X-Upper", "a"),
+    "space-in-name": one_field("x a", "b"),
+    "colon-in-name": one_field("x:a", "b"),
+    "empty-name": one_field("", "b"),
+    "latin-name": one_field(b"x-\xe9", "b"),
+    "nul-in-value": one_field("x-a", b"a\0b"),
+    "lf-in-value": one_field("x-a", b"a\nx-b: c"),
+    "cr-in-value": one_field("x-a", b"a\rb"),
+    "leading-space": one_field("x-a", " b"),
+    "trailing-tab": one_field("x-a", "b\t"),
+    "other-host": one_field("host", "elsewhere"),
+    "two-hosts": pseudo(METHOD, SCHEME, PATH, ("host", "a"), ("host", "b")),
+    "no-authority": pseudo(METHOD, SCHEME, PATH),
+    "empty-authority": pseudo(METHOD, SCHEME, PATH, (":authority", "")),
+    "userinfo": pseudo(METHOD, SCHEME, PATH, (":authority", "user@test")),
+    "space-in-authority": pseudo(METHOD, SCHEME, PATH, (":authority", "te st")),
+    "no-method": pseudo(SCHEME, PATH, AUTHORITY),
+    "no-scheme": pseudo(METHOD, PATH, AUTHORITY),
+    "no-path": pseudo(METHOD, SCHEME, AUTHORITY),
+    "two-paths": pseudo(METHOD, SCHEME, PATH, PATH, AUTHORITY),
+    "bad-method": pseudo((":method", "PO ST"), SCHEME, PATH, AUTHORITY),
+    "status-in-request": pseudo(METHOD, SCHEME, PATH, AUTHORITY, (":status", "200")),
+    "unknown-pseudo": pseudo(METHOD, SCHEME, PATH, AUTHORITY, (":x", "1")),
+    "pseudo-behind": pseudo(METHOD, SCHEME, PATH, ("x-a", "b"), AUTHORITY),
+    "protocol": pseudo((":method", "CONNECT"), (":protocol", "websocket"), SCHEME, PATH, AUTHORITY),
+}
+
+PATHS = {
+    "path-empty": "",
+    "path-no-slash": "v1/chat/completions",
+    "path-star": "*",
+    "path-absolute": "http://test/v1/chat/completions",
+    "path-space": "/v1/chat completions",
+    "path-request-line": "/v1/chat/completions HTTP/1.1\r\nX-A: b",
+    "path-tab": "/v1/chat\tcompletions",
+    "path-fragment": "/v1/chat/completions#x",
+    "path-quote": '/v1/chat/completions?a="b"',
+    "path-less": "/v1/chat/completions?<a>",
+    "path-backslash": "/v1\\chat/completions",
+    "path-8-bit": b"/v1/chat/completions?\xff",
+    "path-del": b"/v1/chat/completions?\x7f",
+    "path-nul": b"/v1/chat/completions?\0",
+}
+
+
+@pytest.mark.parametrize("kind", ["fields", "paths"])
+def test_malformed_heads_are_stream_errors(front, kind):
+    """Bad names, values, pseudo fields, hosts, and bytes that no request line may carry: RST_STREAM or 400, nothing is
+    dropped in silence, and nothing reaches the model."""
+    check_refused(front, MALFORMED if kind == "fields" else {name: path(value) for name, value in PATHS.items()})
+
+
+def test_h2_10_bad_trailers_are_stream_errors(front):
+    """H2-10: pseudo, uppercase and framing fields behind a body."""
+
+    def trailing(*some, end=True):
+        return lambda raw, i: raw.headers(i, fields()) + data(i, BODY) + raw.headers(i, list(some), end=end)
+
+    check_refused(
+        front,
+        {
+            "path": trailing((":path", "/")),
+            "status": trailing((":status", "200")),
+            "uppercase": trailing(("X-Upper", "a")),
+            "length": trailing(length(3)),
+            "transfer-encoding": trailing(("transfer-encoding", "chunked")),
+            "connection": trailing(("connection", "close")),
+            "host": trailing(("host", "elsewhere")),
+            "lf-in-value": trailing(("x-a", b"a\nb")),
+            "no-end": trailing(("x-a", "b"), end=False),
+        },
+    )
+
+
+def test_authority_and_host_are_one(front):
+    """:authority goes on as the host of the request; a Host that says the same is no harm, and alone it is enough."""
+    g, b = front
+    with Raw(g.port) as raw:
+        for one in (fields(authority="one.test:80"), fields(("host", "one.test:80"), authority="one.test:80"),
+                    fields(("host", "one.test:80"), authority=None)):
+            assert try_frames(raw, lambda i: raw.headers(i, one) + data(i, BODY, True)).status == 200
+    assert [q.header("x-forwarded-host") for q in b.requests] == ["one.test:80"] * 3
+    assert {q.header("host") for q in b.requests} == {f"127.0.0.1:{b.port}"}
+
+
+def test_a_request_in_http_1_1(front):
+    """Cookie crumbs are one line; hop-by-hop fields, te and the key stay here; the usual fields are made."""
+    g, b = front
+    with Connection(g.port) as client:
+        r = client.call(
+            body=chat(),
+            headers=[("cookie", "a=1"), ("x-kept", "yes"), ("cookie", "b=2"), ("cookie", "c=3; d=4"), ("te", "trailers"),
+                     ("proxy-authorization", "Basic eDp5"), ("x-forwarded-for", "6.6.6.6"), ("x-latin", "\xe9"),
+                     ("http2-settings", "AAMAAABk")],
+        )
+    assert r.status == 200 and r.body == GOOD
+    (seen,) = b.requests
+    assert seen.version == "HTTP/1.1" and (seen.method, seen.path) == ("POST", "/v1/chat/completions")
+    names = [k.lower() for k, _ in seen.headers]
+    assert names.count("cookie") == 1 and seen.header("cookie") == "a=1; b=2; c=3; d=4"
+    for name in ("te", "proxy-authorization", "connection", "http2-settings", "transfer-encoding"):
+        assert name not in names, name
+    assert not [k for k in names if k.startswith(":")]
+    assert seen.header("x-kept") == "yes" and seen.header("x-latin") == "\xe9".encode().decode("latin-1")
+    assert seen.header("x-request-id") == r.header("x-request-id")
+    assert seen.header("x-forwarded-for") == "127.0.0.1" and seen.header("x-forwarded-proto") == "http"
+    assert len(seen.header("traceparent").split("-")) == 4
+    assert not [k for k, _ in r.headers if k != k.lower()]
+
+
+def test_h2_10_connection_fields_of_the_model_stay_there(gate, backend):
+    """H2-10: Connection, what it names, Keep-Alive and Transfer-Encoding are dropped, the body is exact, trailers are
+    trailers or nothing."""
+
+    def handle(peer, request):
+        if request.json()["messages"][0]["content"] == "warm up":
+            return peer.send(answer())
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: keep-alive, X-Hop\r\nKeep-Alive: timeout=5\r\n"
+        head += b"X-Hop: 1\r\nProxy-Connection: keep-alive\r\nX-Kept: Yes\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n"
+        return peer.send(head + chunk(b"hello ") + chunk(b"world") + b"0\r\nX-Sum: 5\r\nContent-Length: 3\r\n\r\n")
+
+    b = backend(handle)
+    g = gate([static_model("m", [b])])
+    g.warm()
+    with Connection(g.port) as client:
+        for _ in range(3):
+            r = client.chat(text="trailers")
+            assert r.status == 200 and r.done and r.body == b"hello world"
+            names = {k for k, _ in r.headers}
+            assert names.isdisjoint({"connection", "keep-alive", "x-hop", "proxy-connection", "transfer-encoding"})
+            assert r.header("x-kept") == "Yes"
+            assert "content-length" not in dict(r.trailers) and r.trailers in ([], [("x-sum", "5")])
+
+
+def test_answers_of_every_kind(gate, backend):
+    """HEAD, 204, 304, interim answers and bodies to the close: each ends its stream, and the next comes well."""
+    answers = {
+        "204": b"HTTP/1.1 204 No Content\r\nX-Kind: a\r\n\r\n",
+        "304": b'HTTP/1.1 304 Not Modified\r\nETag: "x"\r\n\r\n',
+        "interim": b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + answer(b"{}"),
+        "empty": answer(b""),
+        "empty chunks": SSE_HEAD + b"0\r\n\r\n",
+        "to the close": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it",
+        "500": answer(b"no", "500 Oh"),
+    }
+
+    def handle(peer, request):
+        if request.method == "HEAD":
+            return peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n")
+        kind = request.json()["messages"][0]["content"]
+        return peer.send(answers.get(kind, answer())) and kind != "to the close"
+
+    g = gate([static_model("m", [backend(handle)], paths=["/v1/chat/completions", "/tokenize"])])
+    g.warm()
+    with Connection(g.port) as client:
+        found = {kind: client.chat(text=kind) for kind in answers}
+        assert all(r.done and not r.broken for r in found.values()), found
+        assert [r.status for r in found.values()] == [204, 304, 200, 200, 200, 200, 500]
+        assert [r.body for r in found.values()] == [b"", b"", b"{}", b"", b"", b"all of it", b"no"]
+        assert found["204"].header("content-length") is None and found["304"].header("etag") == '"x"'
+        assert [s for s, _, _ in found["interim"].interim] in ([], [103])
+        head = client.call("HEAD", "/models/m/tokenize")
+        assert (head.status, head.header("content-length"), head.body) == (200, "1234", b"")
+        models = client.call("GET", "/v1/models")
+        assert models.status == 200 and models.json()["data"][0]["id"] == "m"
+        assert models.header("content-type") == "application/json"
+        missing = client.call("HEAD", "/nothing")
+        assert missing.status == 404 and missing.body == b""
+        assert (client.chat("nobody").code, client.call("GET", "/v1/chat/completions").status) == ("model_not_found", 405)
+        assert client.goaways == []
+
+
+def test_connect_is_no_tunnel(front):
+    """CONNECT is refused or reset."""
+    g, b = front
+    with Raw(g.port) as raw:
+        stream = try_frames(raw, lambda i: raw.headers(i, [(":method", "CONNECT"), (":authority", "example.com:443")]))
+        assert stream.status == 405 or stream.reset is not None, stream
+        assert raw.request(body=chat()).response().status == 200
+    assert len(b.requests) == 1
+
+
+def test_expect_100_continue(gate, sim):
+    """100 as an interim answer while the model is cold, the body is read during the hold, and the model gets no Expect;
+    refusals come without it."""
+    server = sim(load=1)
+    g = gate([static_model("m", [server])], **KEY)
+    key, expect = ("authorization", "Bearer k"), ("expect", "100-continue")
+    with Connection(g.port) as client:
+        r = client.request(headers=[key, expect, length(len(BODY))], end=False)
+        began = time.monotonic()
+        r.wait(lambda s: s.interim, 5, "100")
+        assert r.interim[0][0] == 100 and r.interim[0][2] - began < 0.1 * proc.SLOW
+        client.send_data(r, BODY, end=True)
+        assert r.response().status == 200
+        for headers, status in (([length(100)], 401), ([key, length(33 << 20)], 413),
+                                ([key, length(100), ("content-encoding", "gzip")], 415)):
+            r = client.request(headers=[*headers, expect], end=False)
+            r.wait(lambda s: s.done, 5, "the refusal")
+            assert r.status == status and r.interim == []
+    (seen,) = [q for q in server.requests(prompts_only=True) if q["status"] == 200]
+    assert "expect" not in {k.lower() for k, _ in seen["headers"]}
+
+
+# ---- large and many headers ----
+
+
+def block_frames(raw, number, block, parts, end=False):
+    """A header block cut into that many frames."""
+    size = -(-len(block) // parts)
+    pieces = [block[i : i + size] for i in range(0, len(block), size)]
+    out = b""
+    for i, piece in enumerate(pieces):
+        flags = END_HEADERS if i == len(pieces) - 1 else 0
+        if i == 0:
+            out += frame(HEADERS, flags | (END_STREAM if end else 0), number, piece)
+        else:
+            out += frame(CONTINUATION, flags, number, piece)
+    return out
+
+
+def test_h2_07_a_large_head_is_431(front):
+    """H2-07: 200 headers of 1 KiB, or 150 small ones: 431 on that stream, and the connection is as good as before."""
+    g, b = front
+    with Raw(g.port) as raw:
+        raw.encoder.header_table_size = 0
+        large = raw.block(fields(*[(f"x-{i}", "0" * 1000) for i in range(200)]))
+        r = try_frames(raw, lambda i: block_frames(raw, i, large, 8, end=True))
+        assert (r.status, r.code) == (431, "headers_too_large")
+        many = raw.block(fields(*[(f"x-{i}", "a") for i in range(150)]))
+        r = try_frames(raw, lambda i: block_frames(raw, i, many, 1, end=True))
+        assert (r.status, r.code) == (431, "headers_too_large")
+        raw.ping()
+        assert raw.request(body=chat()).response().status == 200
+        assert raw.goaways == []
+    assert len(b.requests) == 1
+
+
+def test_h2_07_four_continuations_byte_by_byte(front):
+    """H2-07: one byte per segment is legal: the head of a frame that comes in nine pieces is one frame."""
+    g, b = front
+    with Raw(g.port) as raw:
+        number = raw.next_id()
+        block = raw.block(fields(*[(f"x-{i}", "value") for i in range(10)]))
+        raw.write_slowly(block_frames(raw, number, block, 5) + data(number, BODY, True))
+        assert raw.streams[number].response().status == 200
+        empty = raw.next_id()
+        octets = frame(HEADERS, 0, empty, raw.block(fields())) + frame(CONTINUATION, 0, empty) * 3
+        raw.write(octets + frame(CONTINUATION, END_HEADERS, empty) + data(empty, BODY, True))
+        assert raw.streams[empty].response().status == 200, "a few empty ones are no fault yet"
+        assert raw.goaways == []
+    assert b.requests[0].header("x-9") == "value" and len(b.requests) == 2
+
+
+# ---- the port ----
+
+
+def test_both_protocols_on_one_port(front):
+    """HTTP/1.1 and HTTP/2 next to each other; the preface may come in pieces; an h2c Upgrade is ignored."""
+    g, b = front
+    with Connection(g.port) as two, g.client() as one:
+        for _ in range(3):
+            assert two.chat().status == 200
+            r = one.call(body=chat())
+            assert r.status == 200 and r.version == "HTTP/1.1"
+    with Raw(g.port, preface=b"") as raw:
+        raw.write_slowly(PREFACE + settings())
+        assert raw.request(body=chat()).response().status == 200
+    with g.client() as one:
+        upgrade = [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "AAMAAABkAAQCAAAAAAIAAAAA")]
+        r = one.call(body=chat(), headers=upgrade)
+        assert r.status == 200 and r.version == "HTTP/1.1" and r.header("upgrade") is None
+        assert one.call(body=chat()).status == 200, "the connection goes on as it was"
+    with g.client() as one:
+        one.send(b"P")
+        one.send(request_bytes(body=chat())[1:])
+        assert one.response().status == 200, "a P alone may yet become POST"
+
+
+WRONG_PREFACES = {
+    "sm": b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n",
+    "cut": b"PRI * HTTP/2.0\r\n\r\n" + request_bytes(body=chat()),
+    "path": b"PRI / HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "version": b"PRI * HTTP/1.1\r\n\r\nSM\r\n\r\n",
+    "method": b"PRIX * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "http/2.0": b"POST /v1/chat/completions HTTP/2.0\r\nHost: x\r\n\r\n",
+}
+
+
+def test_a_preface_that_goes_wrong(front):
+    """What only looks like it is a bad HTTP/1.1 request; what follows it and is no SETTINGS, a broken connection."""
+    g, b = front
+    for name, octets in WRONG_PREFACES.items():
+        with g.client(timeout=10) as client:
+            client.send(octets)
+            r = client.response()
+            assert r.status in (400, 505), (name, r.status)
+            assert client.closed_within(5), name
+    for octets in (PREFACE + frame(PRIORITY, 0, 1, bytes(5)), PREFACE + b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"):
+        with Raw(g.port, preface=octets) as raw:
+            assert raw.closed_within(5)
+            assert raw.goaways and raw.goaways[0].code != NO_ERROR
+    assert b.requests == [] and g.chat().status == 200
+
+
+def test_the_admin_over_http_2(front):
+    """Its pages and orders are the same over HTTP/2, and an order of a page of another site is refused all the same."""
+    g, _ = front
+    with Connection(g.admin) as client:
+        assert client.call("GET", "/healthz", authority=f"127.0.0.1:{g.admin}").status == 200
+        metrics = client.call("GET", "/metrics", authority=f"127.0.0.1:{g.admin}")
+        assert parse_metrics(metrics.body.decode())[("wakegate_held_requests", frozenset({("model", "m")}))] == 0
+        assert client.call("POST", "/models/m/wake", body={}, headers=[("origin", "http://evil.example")]).status == 403
+        assert client.call("POST", "/models/m/wake", body={}).status == 202
+        assert client.call("POST", "/v1/chat/completions", body=chat()).status == 404
+        assert client.goaways == []
+
+
+BREAKING = {
+    "data-on-stream-0": lambda raw: data(0, b"x"),
+    "headers-on-stream-0": lambda raw: raw.headers(0, fields(), end=True),
+    "data-on-an-idle-stream": lambda raw: data(9, b"x"),
+    "even-stream": lambda raw: raw.headers(2, fields(), end=True),
+    "settings-with-a-stream": lambda raw: frame(SETTINGS, 0, 1),
+    "settings-of-5-bytes": lambda raw: frame(SETTINGS, payload=bytes(5)),
+    "frame-too-large": lambda raw: data(1, bytes(16385)),
+    "continuation-alone": lambda raw: frame(CONTINUATION, END_HEADERS, 1),
+    "frame-inside-a-block": lambda raw: frame(HEADERS, 0, 1, raw.block(fields())) + data(1, b"x"),
+    "bad-hpack": lambda raw: frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\xff\xff\xff\xff\xff\xff\xff"),
+    "window-overflow": lambda raw: frame(8, 0, 0, b"\x7f\xff\xff\xff") * 2,
+    "padding-too-long": lambda raw: raw.headers(1, fields()) + frame(DATA, PADDED, 1, b"\xff\0"),
+    "push-promise": lambda raw: frame(5, END_HEADERS, 1, bytes(4)),
+    "rst-of-an-idle-stream": lambda raw: frame(RST_STREAM, 0, 9, bytes(4)),
+}
+
+
+def test_connection_errors_end_the_connection(front):
+    """Each is answered with GOAWAY and an end, in time, and the model sees nothing."""
+    g, b = front
+    wrong = []
+    for name, make in BREAKING.items():
+        with Raw(g.port) as raw:
+            raw.write(make(raw))
+            if not raw.closed_within(5) or not any(go.code for go in raw.goaways):
+                wrong.append((name, raw.closed, raw.goaways))
+    assert wrong == []
+    assert b.requests == [] and g.chat().status == 200
+
+
+# ---- clocks ----
+
+CLOCKS = {"headerTimeout": "1s", "bodyIdleTimeout": "1s", "idleTimeout": "2s", "writeIdleTimeout": "2s"}
+
+
+def test_slow_clients_meet_their_clocks(gate, backend):
+    """A header block without end is closed at headerTimeout, a body that stalls is 408 at bodyIdleTimeout on its stream
+    alone, an idle connection gets GOAWAY at idleTimeout, SETTINGS that nobody acknowledges end it."""
+    g = gate([static_model("m", [backend()])], limits=CLOCKS)
+    g.warm()
+    with Raw(g.port) as head, Raw(g.port) as body, Raw(g.port) as idle, Raw(g.port, ack=False) as deaf:
+        began = time.monotonic()
+        head.write(frame(HEADERS, 0, 1, head.block(fields())))
+        stalled = body.next_id()
+        body.write(body.headers(stalled, fields(length(len(BODY)))) + data(stalled, BODY[:9]))
+        r = body.streams[stalled].wait(lambda s: s.done, 10, "408")
+        assert (r.status, r.code) == (408, "request_timeout")
+        assert 0.9 < r.ended - began < 2 * proc.SLOW
+        assert body.request(body=chat()).response().status == 200, "the connection is good"
+        assert head.closed_within(5) and 0.9 < time.monotonic() - began < 3 * proc.SLOW
+        assert deaf.closed_within(5)
+        assert [go.code for go in deaf.goaways] == [SETTINGS_TIMEOUT]
+        goaway = idle.wait(lambda: idle.goaways and idle.goaways[0], 10, "GOAWAY")
+        assert goaway.code == NO_ERROR and goaway.time - began > 1.9
+        assert idle.closed_within(5)
+
+
+def test_a_slow_but_steady_body_is_read(gate, sim):
+    """2 kB/s for longer than bodyIdleTimeout is no stall."""
+    g = gate([static_model("m", [sim()])], limits={"bodyIdleTimeout": "1s", "headerTimeout": "1s"})
+    body = json.dumps(chat(text="y" * 3000)).encode()
+    with Connection(g.port) as client:
+        r = client.request(headers=[length(len(body))], end=False)
+        for i in range(0, len(body), 200):
+            client.send_data(r, body[i : i + 200], end=i + 200 >= len(body))
+            time.sleep(0.1)
+        assert r.response().status == 200
+
+
+def test_hold_time_is_not_slowness(gate):
+    """A hold longer than every client-side clock is no fault of the client, and its connection is not idle."""
+    limits = {"headerTimeout": "1s", "bodyIdleTimeout": "1s", "writeIdleTimeout": "1s", "idleTimeout": "1s"}
+    g = gate([process_model("m", sim={"load": 3})], limits=limits)
+    with Connection(g.port) as client:
+        assert client.chat().status == 200
+        assert client.goaways == []
+
+
+# ---- early answers ----
+
+EARLY = {
+    "401": ([], 401),
+    "413": ([("authorization", "Bearer k"), length(33 << 20)], 413),
+    "404": ([("authorization", "Bearer k")], 404),
+}
+
+
+@pytest.mark.parametrize("case", EARLY)
+def test_an_early_answer_ends_its_stream_and_no_more(gate, case):
+    """A refusal while 8 MiB are on their way: the answer with END_STREAM, DATA taken in for up to a second, then
+    RST_STREAM(NO_ERROR); the connection is good, and nothing was woken."""
+    headers, status = EARLY[case]
+    g = gate([process_model("m", sim={"load": 600})], **KEY)
+    target = "/nothing" if status == 404 else "/v1/chat/completions"
+    with Connection(g.port) as client:
+        r = client.request("POST", target, headers=headers, end=False)
+        client.send_data(r, bytes(8 << 20), end=False)
+        r.wait(lambda s: s.done, 10, "the answer")
+        assert r.status == status and r.json()["error"]["code"]
+        sent = r.sent
+        models = client.request("GET", "/v1/models", headers=[("authorization", "Bearer k")])
+        assert models.response().status == 200, "meanwhile"
+        r.wait(lambda s: s.reset is not None or s.uploaded, 5 * proc.SLOW, "the end of the request")
+        assert r.sent > sent or r.uploaded, "what is on its way is taken in"
+        if r.reset is None:
+            r.wait(lambda s: s.reset is not None, 3 * proc.SLOW, "the reset of what never ends")
+        assert r.reset == NO_ERROR
+        assert r.reset_at - r.ended < 1 + proc.SLOW
+        client.ping()
+        assert client.call("GET", "/v1/models", headers=[("authorization", "Bearer k")]).status == 200
+        assert client.goaways == []
+    assert g.state() == "cold" and g.held() == 0
+
+
+def test_an_early_answer_to_an_upload_that_ends_needs_no_reset(gate):
+    """The body comes to its end within the second: there is nothing to reset."""
+    g = gate([process_model("m", sim={"load": 600})], **KEY)
+    with Connection(g.port) as client:
+        for _ in range(5):
+            r = client.request(body=bytes(1 << 20))
+            r.wait(lambda s: s.done and s.uploaded, 10, "the answer, and the whole upload")
+            assert r.status == 401
+        client.ping()
+        assert all(s.reset is None for s in client.streams.values())
+        assert client.goaways == []
+
+
+def test_a_body_without_length_over_the_limit_is_413(gate):
+    """33 MiB without a length: refused as soon as the limit is passed, on its stream alone."""
+    g = gate([process_model("m", sim={"load": 600}, maxBodyBytes="1Mi")])
+    with Connection(g.port) as client:
+        r = client.request(body=b'{"model":"m"' + b" " * (3 << 20), length=False, end=False)
+        r.wait(lambda s: s.done, 20, "the refusal")
+        assert (r.status, r.code) == (413, "body_too_large")
+        assert client.call("GET", "/v1/models").status == 200
+    assert g.metric("wakegate_held_bytes", model="m") == 0
+
+
+def test_settings_are_told(gate, sim):
+    """What the contract and RFC 9113 want told at the start."""
+    g = gate([static_model("m", [sim()])], limits={"maxStreams": 32})
+    with Connection(g.port) as client:
+        client.wait(lambda: MAX_CONCURRENT_STREAMS in client.settings, 5, "SETTINGS")
+        client.ping()
+        assert client.settings[MAX_CONCURRENT_STREAMS] == 32
+        assert client.frames[0].type == SETTINGS
+
+
+def test_many_requests_on_one_connection(gate, sim):
+    """1,000 requests, 50 at a time, on one connection: each has its own answer."""
+    server = sim()
+    g = gate([static_model("m", [server], concurrency={"perEndpoint": 64, "rampStart": 64})])
+    with Connection(g.port) as client:
+        for i in range(0, 1000, 50):
+            streams = [client.request(body=chat(text=f"n{k}")) for k in range(i, i + 50)]
+            assert [s.response().status for s in streams] == [200] * 50
+        assert client.goaways == []
+    assert sorted(r["prompt"] for r in server.requests(prompts_only=True)) == sorted(f"n{k}" for k in range(1000))
