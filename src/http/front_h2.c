@@ -290,7 +290,10 @@ static nghttp2_session *new_session(struct h2_front *h2)
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_outbound_ack(option, OUTBOUND_ACKS);
     nghttp2_option_set_max_settings(option, SETTINGS_MAX);
+    h2_accept_unknown(option);
+#ifdef WAKEGATE_NGHTTP2_CONTINUATIONS
     nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
+#endif
     nghttp2_option_set_max_send_header_block_length(option, h2->base.limits->max_header_bytes + 16 * 1024);
     WG_ASSERT(nghttp2_session_server_new2(&session, callbacks, h2, option) == 0); /* fails as WG_NEW does */
     nghttp2_option_del(option);

@@ -106,6 +106,8 @@ void h2_set_idle(struct h2_front *h2);
 void h2_on_readable(void *arg);
 void h2_feed(struct h2_front *h2, const char *data, size_t len);
 void h2_set_callbacks(nghttp2_session_callbacks *callbacks);
+/* Else nghttp2 skips frames of unknown types in silence, however many. */
+void h2_accept_unknown(nghttp2_option *option);
 /* Hands up what was kept of the body, and its end, once they are wanted. */
 void h2_deliver(struct h2_stream *stream);
 void h2_stream_free(struct h2_stream *stream);

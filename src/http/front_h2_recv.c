@@ -209,7 +209,14 @@ static int on_invalid_frame(nghttp2_session *session WG_UNUSED, const nghttp2_fr
 
 /* ---- frames ---- */
 
-/* Called for the head of every frame, unknown ones among them. */
+/* Frames of unknown types mean nothing here. */
+static int on_unknown_frame(nghttp2_session *session WG_UNUSED, void **payload WG_UNUSED,
+                            const nghttp2_frame_hd *hd WG_UNUSED, void *arg WG_UNUSED)
+{
+    return NGHTTP2_ERR_CANCEL;
+}
+
+/* Called for the head of every frame; for those of unknown types since h2_accept_unknown. */
 static int on_begin_frame(nghttp2_session *session WG_UNUSED, const nghttp2_frame_hd *hd, void *arg)
 {
     struct h2_front *h2 = h2_of(arg);
@@ -221,12 +228,11 @@ static int on_begin_frame(nghttp2_session *session WG_UNUSED, const nghttp2_fram
     case NGHTTP2_DATA:
     case NGHTTP2_HEADERS:
     case NGHTTP2_RST_STREAM: /* when it is whole: on_frame */
-    case NGHTTP2_GOAWAY:
         return 0;
     case NGHTTP2_SETTINGS:
         return hd->flags & NGHTTP2_FLAG_ACK ? 0 : h2_spend(h2, GLITCH_SETTINGS);
     case NGHTTP2_PING:
-        return hd->flags & NGHTTP2_FLAG_ACK ? 0 : h2_spend(h2, GLITCH_PING);
+        return h2_spend(h2, GLITCH_PING); /* an answer, too: we ask once at most */
     case NGHTTP2_WINDOW_UPDATE:
         return glitch_use_update(&h2->glitch) ? 0 : h2_spend(h2, GLITCH_WINDOW_UPDATE);
     case NGHTTP2_CONTINUATION:
@@ -298,9 +304,16 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error 
     return 0;
 }
 
+void h2_accept_unknown(nghttp2_option *option)
+{
+    for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++)
+        nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
+}
+
 void h2_set_callbacks(nghttp2_session_callbacks *callbacks)
 {
     nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+    nghttp2_session_callbacks_set_unpack_extension_callback(callbacks, on_unknown_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback2(callbacks, on_field);
     nghttp2_session_callbacks_set_on_invalid_header_callback2(callbacks, on_invalid_field);

@@ -13,10 +13,10 @@ enum glitch_kind {
     GLITCH_RESET,           /* the client reset a stream before its answer was complete */
     GLITCH_PROVOKED_RESET,  /* it made us reset one */
     GLITCH_SETTINGS,        /* SETTINGS, not an acknowledgement */
-    GLITCH_PING,            /* PING, not an acknowledgement */
+    GLITCH_PING,            /* PING, or an acknowledgement of one */
     GLITCH_WINDOW_UPDATE,   /* one beyond its allowance */
     GLITCH_EMPTY_FRAME,     /* DATA, HEADERS or CONTINUATION that carries nothing and ends nothing */
-    GLITCH_OTHER_FRAME,     /* PRIORITY, PRIORITY_UPDATE, unknown types: what we do nothing with */
+    GLITCH_OTHER_FRAME,     /* GOAWAY, PRIORITY, PRIORITY_UPDATE, unknown types: what we do nothing with */
     GLITCH_HEADER_OVERFLOW, /* a header block over its limits */
     GLITCH_EXTRA_FIELDS,    /* each GLITCH_FIELDS_A_COST further fields of such a block */
     GLITCH_KINDS

@@ -328,14 +328,14 @@ class Wire:
 
 
 class Raw(Wire):
-    """Frames as the test makes them. Without orders it sends the preface, acknowledges SETTINGS and PINGs, and nothing else;
-    no window is ever opened."""
+    """Frames as the test makes them. Without orders it sends the preface, acknowledges SETTINGS and PINGs, and nothing else.
+    `credit`: each DATA frame is answered by two WINDOW_UPDATEs, as some clients do; else no window is ever opened."""
 
-    def __init__(self, port, preface=PREFACE + settings(), ack=True, **kw):
+    def __init__(self, port, preface=PREFACE + settings(), ack=True, credit=False, **kw):
         super().__init__(port, **kw)
         self.encoder, self._decoder = hpack.Encoder(), hpack.Decoder()
         self._decoder.max_header_list_size = 1 << 20
-        self.ack = ack
+        self.ack, self.credit = ack, credit
         self._block = None
         self._next = 1
         self._thread.start()
@@ -381,6 +381,8 @@ class Raw(Wire):
             self._block = (self._block[0] + one.payload, self._block[1] | one.flags & END_HEADERS)
         elif stream and one.type == DATA:
             stream.take_body(one.payload, one.time)
+            if self.credit and one.payload:
+                self.write(window_update(0, len(one.payload)) + window_update(one.stream, len(one.payload)))
             if one.flags & END_STREAM:
                 stream.take_end(one.time)
         elif stream and one.type == RST_STREAM:
