@@ -131,6 +131,30 @@ def test_h2_03_legal_lengths_are_accepted(front):
     assert all(q.header("transfer-encoding") is None and q.header("x-sum") is None for q in b.requests)
 
 
+def test_padding_is_credited(front):
+    """More padding than a window holds, around a small body: both windows get it back."""
+    g, b = front
+    with Raw(g.port) as raw:
+        body = json.dumps(chat(text="p" * 30000)).encode()
+        pieces = [body[i : i + 100] for i in range(0, len(body), 100)]
+        frames = [frame(DATA, PADDED | (END_STREAM if p is pieces[-1] else 0), 1, b"\xfa" + p + bytes(250)) for p in pieces]
+        assert len(b"".join(frames)) > 65535 + len(body)
+        assert try_frames(raw, lambda i: raw.headers(i, fields(length(len(body)))) + b"".join(frames)).status == 200
+    assert b.requests[0].body == body
+
+
+def test_large_heads_of_answers(gate, backend):
+    """An answer with 50 KB of fields goes on in CONTINUATIONs, to a client without a table for compression too."""
+    more = [(f"X-{i}", f"{i:04}" * 250) for i in range(50)]
+    g = gate([static_model("m", [backend(lambda peer, _: peer.send(answer(headers=more)))])])
+    with Raw(g.port, preface=PREFACE + settings(header_table_size=0)) as raw:
+        for _ in range(3):
+            r = raw.request(body=chat()).response()
+            assert r.status == 200 and r.body == GOOD
+            assert [v for k, v in r.headers if k.startswith("x-") and k[2:].isdigit()] == [v for _, v in more]
+        assert CONTINUATION in [f.type for f in raw.frames]
+
+
 # ---- heads ----
 
 

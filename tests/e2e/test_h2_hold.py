@@ -291,8 +291,10 @@ def test_str_04_a_heartbeat_keeps_a_hold_alive(gate, sim):
 # ---- slow readers ----
 
 
-@pytest.mark.parametrize("window", [65535, 0], ids=["never-opened", "zero"])
-def test_str_06_windows_that_are_never_opened(gate, sim, window):
+@pytest.mark.parametrize(
+    ("window", "of_connection"), [(65535, 16 * MIB), (0, 16 * MIB), (MIB, 65535)], ids=["never-opened", "zero", "connection"]
+)
+def test_str_06_windows_that_are_never_opened(gate, sim, window, of_connection):
     """STR-06: 25 streams over 5 connections that never open a window, 200 MB offered to each: no more than the windows
     and our own buffers are taken from the model, others are served as before, writeIdleTimeout ends them."""
     server = sim(chunk_bytes=1024, tokens=200000, keep_alive=60)
@@ -300,7 +302,7 @@ def test_str_06_windows_that_are_never_opened(gate, sim, window):
     g = gate([model], limits={"writeIdleTimeout": "2s"})
     g.chat(max_tokens=1)
     rss = g.process.rss()
-    clients = [Connection(g.port, window=window, credit=False) for _ in range(5)]
+    clients = [Connection(g.port, window, of_connection, credit=False) for _ in range(5)]
     streams = [c.request(body=chat(text="slow", stream=True)) for c in clients for _ in range(5)]
     proc.wait_for(lambda: server.stats()["concurrent"] == 25, 10, "all run")
     began = time.monotonic()
@@ -312,7 +314,7 @@ def test_str_06_windows_that_are_never_opened(gate, sim, window):
     proc.wait_for(lambda: server.stats()["concurrent"] == 0, 10, "the write timeout ends them")
     for stream in streams:
         assert not stream.response(10).done, "broken, not ended"
-        assert len(stream.body) <= window
+        assert len(stream.body) <= min(window, of_connection)
     g.wait_inflight(0)
     sent = [r["tokens"] * 1024 for r in server.requests() if r["prompt"] == "slow"]
     assert max(sent) < 16 * MIB, "no more than the sockets' buffers"
@@ -338,19 +340,22 @@ def test_str_06_a_reader_that_does_not_read_its_socket(gate, sim):
     assert max(r["tokens"] * 1024 for r in server.requests() if r["prompt"] == "slow") < 16 * MIB
 
 
-def test_str_06_one_shut_window_stops_no_sibling(gate, backend):
-    """A stream whose window stays shut for a while: siblings get all of theirs, and it too, once it opens."""
+def test_str_06_shut_windows_stop_no_sibling(gate, backend):
+    """25 streams whose windows stay shut for a while, which is more than a connection may have waiting: siblings get all of
+    theirs, and they too, once they open."""
     big = b"data: " + b"x" * MIB + b"\n\n"
-    g = gate([static_model("m", [backend(lambda peer, request: peer.send(answer(big)))])])
+    g = gate([static_model("m", [backend(lambda peer, request: peer.send(answer(big)))], **WIDE)])
     g.warm()
     with Connection(g.port, window=65535) as client:
-        shut = client.request(body=chat(text="shut"), credit=False)
-        shut.wait(lambda s: len(s.body) == 65535, 10, "its window is full")
+        shut = [client.request(body=chat(text="shut"), credit=False) for _ in range(25)]
+        client.wait(lambda: all(len(s.body) == 65535 for s in shut), 10, "their windows are full")
         for _ in range(5):
             assert client.chat(text="sibling").body == big
-        assert len(shut.body) == 65535 and not shut.over
-        client.open_window(2 * MIB, shut)
-        assert shut.response().body == big and shut.done
+        assert all(len(s.body) == 65535 and not s.over for s in shut)
+        client.open_window(32 * MIB)
+        for stream in shut:
+            client.open_window(2 * MIB, stream)
+        assert [s.response().body == big for s in shut] == [True] * 25
         assert client.goaways == []
 
 
