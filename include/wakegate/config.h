@@ -35,7 +35,8 @@ struct wg_cidr {
 
 struct wg_key {
     uint8_t sha256[32];
-    char *file; /* where it was read from, as configured; "" or NULL: given by its hash */
+    char *file; /* where it was read from, as configured; "" or NULL: given otherwise */
+    char *san;  /* instead of a hash: a name in a client's certificate; "" or NULL: none */
 };
 
 struct wg_config_hook {
@@ -107,7 +108,7 @@ struct wg_config_model {
     unsigned index; /* its place in wg_config.models */
 };
 
-/* Absolute names, or as written where they count from Wakegate's own folder. */
+/* Names of files as they can be opened: a relative one counts from the folder of the configuration file. */
 struct wg_config_certificate {
     char *cert_file, *key_file;
 };
@@ -138,7 +139,7 @@ struct wg_config_tenant {
 struct wg_config {
     _Atomic unsigned refs;
     char *path; /* the file; "" when made from text */
-    struct wg_address *listeners;
+    struct wg_config_listener *listeners;
     size_t n_listeners;
     struct {
         struct wg_address address;
@@ -171,6 +172,8 @@ struct wg_config {
     } tokens;
     struct wg_map *by_name; /* model and alias names -> struct wg_config_model */
     struct wg_map *by_key;  /* 32 raw bytes of sha256 -> struct wg_config_tenant */
+    struct wg_map
+        *by_san; /* names in certificates, in lower case where they are those of hosts -> the same */
 };
 
 /* One fault: "FILE:LINE: key.path: what is wrong". */
@@ -208,6 +211,9 @@ bool wg_config_same_target(const struct wg_config_model *a, const struct wg_conf
 
 /* By configured name or alias; NULL if unknown. */
 const struct wg_config_model *wg_config_model(const struct wg_config *config, struct wg_slice name);
+/* Whose `san` key this name of a verified client certificate is; NULL: nobody's. Names of hosts compare
+ * without regard to case, URIs and e-mail addresses byte by byte. */
+const struct wg_config_tenant *wg_config_tenant_of_san(const struct wg_config *config, struct wg_slice san);
 /* True if the tenant's `models` has the model's name or "*". */
 bool wg_config_tenant_may(const struct wg_config_tenant *tenant, const struct wg_config_model *model);
 /* True if `path` (without the query) is one of the model's paths, "*" standing for one segment. */

@@ -20,7 +20,10 @@ enum wg_identity {
     WG_IDENTITY_CONFLICT, /* two different keys in one request: 400 */
 };
 
-/* Copies of the key made on the way are wiped. */
+/* A known key decides. Beside it the client's certificate may name nobody or the same tenant, else it is a
+ * conflict, as are names of two tenants in one certificate. Without a key, or with one that nobody has (SDKs
+ * insist on sending something), the tenant is the certificate's. Copies of the key made on the way are wiped.
+ */
 enum wg_identity wg_tenant_identify(const struct wg_config *config, const struct wg_credentials *credentials,
                                     const struct wg_config_tenant **ret_tenant);
 /* For the admin listener: true if one of `keys` was sent. */

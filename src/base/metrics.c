@@ -140,11 +140,17 @@ static const struct metric metrics[] = {
     {"wakegate_config_reloads_total", PROCESS(KIND_COUNTER, reloads_ok), FIXED("result", "ok"),
      "Reloads of the configuration."},
     {"wakegate_config_reloads_total", PROCESS(KIND_COUNTER, reloads_failed), FIXED("result", "failed"), NULL},
+    {"wakegate_tls_reloads_total", PROCESS(KIND_COUNTER, tls_reloads_ok), FIXED("result", "ok"),
+     "Changed certificates, keys and CAs taken over (ok) or refused (failed)."},
+    {"wakegate_tls_reloads_total", PROCESS(KIND_COUNTER, tls_reloads_failed), FIXED("result", "failed"),
+     NULL},
     {"wakegate_connections", PROCESS(KIND_GAUGE, connections), PLAIN, "Client connections open now."},
     {"wakegate_buffered_bytes", PROCESS(KIND_GAUGE, held_bytes), PLAIN,
      "Bytes of request bodies in memory now, waiting or being sent."},
     {"wakegate_connections_refused_total", PROCESS(KIND_COUNTER, connections_refused), PLAIN,
      "Client connections refused because limits.maxConnections was reached."},
+    {"wakegate_connections_calmed_total", PROCESS(KIND_COUNTER, connections_calmed), PLAIN,
+     "HTTP/2 connections ended because their client sent too much that is cheap for it."},
 };
 
 static struct series *find_or_make(enum scope scope, const char *name)

@@ -109,24 +109,61 @@ static bool same_address(const struct wg_address *a, const struct wg_address *b)
     return a->text != NULL && b->text != NULL && port_of(a) != 0 && strcmp(a->text, b->text) == 0;
 }
 
+/* From now on the name can be opened from wherever we are. */
+static void find_file(const struct spot *spot, const char *keys, char **file)
+{
+    if (*file == NULL || (*file)[0] == '\0')
+        return;
+    char *path = file_beside(spot->reading->file, *file);
+    const char *wrong = file_unreadable(path);
+
+    if (wrong != NULL)
+        spot_fault(spot, keys, "%.200s: %s", *file, wrong);
+    free(*file);
+    *file = path;
+}
+
+static void check_tls(const struct spot *spot, struct wg_config_tls *tls)
+{
+    find_file(spot, "tls.certFile", &tls->cert_file);
+    find_file(spot, "tls.keyFile", &tls->key_file);
+    find_file(spot, "tls.clientCaFile", &tls->client_ca_file);
+    for (size_t i = 0; i < tls->n_certificates; i++) {
+        struct spot pair = spot_member(spot, "tls.certificates", i);
+        find_file(&pair, "certFile", &tls->certificates[i].cert_file);
+        find_file(&pair, "keyFile", &tls->certificates[i].key_file);
+    }
+}
+
+static bool asks_for_certificates(const struct wg_config *config)
+{
+    for (size_t i = 0; i < config->n_listeners; i++)
+        if (config->listeners[i].tls.client_ca_file != NULL &&
+            config->listeners[i].tls.client_ca_file[0] != '\0')
+            return true;
+    return false;
+}
+
 static void check_listeners(const struct spot *top, struct wg_config *config)
 {
     if (config->n_listeners == 0) {
         const char *text = config->open ? "127.0.0.1:8080" : "0.0.0.0:8080";
-        config->listeners = WG_NEW(struct wg_address);
+        config->listeners = WG_NEW(struct wg_config_listener);
         config->n_listeners = 1;
-        WG_ASSERT(wg_address_parse(wg_slice_str(text), &config->listeners[0]) == 0);
+        config->listeners[0].tls.cert_file = wg_xstrdup("");
+        WG_ASSERT(wg_address_parse(wg_slice_str(text), &config->listeners[0].address) == 0);
     }
     for (size_t i = 0; i < config->n_listeners; i++) {
-        const struct wg_address *address = &config->listeners[i];
+        const struct wg_address *address = &config->listeners[i].address;
         struct spot spot = spot_member(top, "listeners", i);
         for (size_t j = 0; j < i; j++)
-            if (same_address(address, &config->listeners[j]))
+            if (same_address(address, &config->listeners[j].address))
                 spot_fault(&spot, "address", "is the address of listeners[%zu] too", j);
         if (same_address(address, &config->admin.address))
             spot_fault(&spot, "address", "is the address of admin too");
         if (config->open && address->text != NULL && !loopback(address))
             spot_warning(&spot, "address", "without tenants whoever can connect may use every model");
+        check_tls(&spot, &config->listeners[i].tls);
     }
     if (!loopback(&config->admin.address) && config->admin.n_keys == 0)
         spot_warning(top, "admin.address",
@@ -155,6 +192,19 @@ static bool key_known(const struct wg_key *key)
     return memcmp(key->sha256, none.sha256, sizeof(none.sha256)) != 0;
 }
 
+static void check_san(const struct spot *spot, struct wg_config *config, struct wg_config_tenant *tenant,
+                      const char *san)
+{
+    char *name WG_AUTO_FREE = config_san(wg_slice_str(san));
+
+    if (wg_map_insert(config->by_san, wg_slice_str(name), tenant) < 0) {
+        const struct wg_config_tenant *owner = wg_map_get(config->by_san, wg_slice_str(name));
+        spot_fault(spot, "san", "is a name of the tenant \"%.100s\" already", owner->name);
+    }
+    if (!asks_for_certificates(config))
+        spot_warning(spot, "san", "no listener has a clientCaFile, so nobody is known by a certificate");
+}
+
 static void check_tenant_keys(const struct spot *spot, struct wg_config *config,
                               struct wg_config_tenant *tenant)
 {
@@ -162,6 +212,8 @@ static void check_tenant_keys(const struct spot *spot, struct wg_config *config,
         struct wg_key *key = &tenant->keys[i];
         struct wg_slice hash = wg_slice(key->sha256, sizeof(key->sha256));
         struct spot at = spot_member(spot, "keys", i);
+        if (key->san[0] != '\0')
+            check_san(&at, config, tenant, key->san);
         if (key->file[0] != '\0')
             read_key_file(&at, key);
         if (key_known(key) && wg_map_insert(config->by_key, hash, tenant) < 0) {
@@ -283,6 +335,7 @@ void check_config(struct reading *reading, struct wg_config *config, const struc
 
     config->by_name = wg_map_new();
     config->by_key = wg_map_new();
+    config->by_san = wg_map_new();
     config->open = config->n_tenants == 0;
     for (size_t i = 0; i < config->admin.n_keys; i++) {
         struct spot spot = spot_member(&top, "admin.keys", i);

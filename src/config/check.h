@@ -17,6 +17,8 @@ struct spot spot_member(const struct spot *spot, const char *keys, size_t i);
 void spot_fault(const struct spot *spot, const char *keys, const char *format, ...) WG_PRINTF(3, 4);
 void spot_warning(const struct spot *spot, const char *keys, const char *format, ...) WG_PRINTF(3, 4);
 
+/* The form in which names in certificates are compared: see wg_config_tenant_of_san. To be freed. */
+char *config_san(struct wg_slice name);
 /* Completes the configuration (maps, keys from files, compiled expressions) and reports what does not fit
  * together. Always called once behind read_config, faults or not. */
 void check_config(struct reading *reading, struct wg_config *config, const struct node *root);

@@ -1,6 +1,7 @@
 /* The configuration as a counted whole: made from a file or from text, compared, asked, and freed. */
 #include "wakegate/config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ static void config_free(struct wg_config *config)
             option_types[options[i].type].clear(&options[i], config);
     wg_map_free(config->by_name);
     wg_map_free(config->by_key);
+    wg_map_free(config->by_san);
     free(config->path);
     free(config);
 }
@@ -102,8 +104,8 @@ void wg_config_restart_needed(const struct wg_config *was, const struct wg_confi
             continue;
         wg_buf_reset(&before);
         wg_buf_reset(&after);
-        print_option(&before, &options[i], was, true);
-        print_option(&after, &options[i], is, true);
+        print_lasting(&before, &options[i], was);
+        print_lasting(&after, &options[i], is);
         if (!wg_slice_eq(wg_buf_slice(&before), wg_buf_slice(&after)))
             wg_buf_addf(out, "%s\n", options[i].path);
     }
@@ -122,6 +124,24 @@ bool wg_config_same_target(const struct wg_config_model *a, const struct wg_conf
     print_wipe(&before);
     print_wipe(&after);
     return same;
+}
+
+char *config_san(struct wg_slice name)
+{
+    char *san = wg_slice_dup(name);
+
+    if (memchr(name.ptr, ':', name.len) == NULL && memchr(name.ptr, '@', name.len) == NULL)
+        for (char *c = san; *c != '\0'; c++)
+            *c = (char)tolower((unsigned char)*c);
+    return san;
+}
+
+const struct wg_config_tenant *wg_config_tenant_of_san(const struct wg_config *config, struct wg_slice san)
+{
+    if (wg_map_count(config->by_san) == 0 || san.len == 0)
+        return NULL;
+    char *name WG_AUTO_FREE = config_san(san);
+    return wg_map_get(config->by_san, wg_slice_str(name));
 }
 
 const struct wg_config_model *wg_config_model(const struct wg_config *config, struct wg_slice name)

@@ -44,15 +44,32 @@ char *file_wipe(char *secret)
 }
 
 /* O_NONBLOCK: a pipe without a writer must not stop us before we see that it is one. */
+static const char *open_regular(const char *path, int *ret_fd, struct stat *ret_st)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+    *ret_fd = fd;
+    if (fd < 0 || fstat(fd, ret_st) < 0)
+        return strerrordesc_np(errno);
+    return S_ISREG(ret_st->st_mode) ? NULL : "not a regular file";
+}
+
+const char *file_unreadable(const char *path)
+{
+    struct stat st;
+    int fd WG_AUTO_CLOSE = -1;
+
+    return open_regular(path, &fd, &st);
+}
+
 static const char *read_small(const char *path, struct wg_buf *out)
 {
     struct stat st;
-    int fd WG_AUTO_CLOSE = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int fd WG_AUTO_CLOSE = -1;
+    const char *wrong = open_regular(path, &fd, &st);
 
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return strerrordesc_np(errno);
-    if (!S_ISREG(st.st_mode))
-        return "not a regular file";
+    if (wrong != NULL)
+        return wrong;
     int r = st.st_size > SECRET_MAX ? -EFBIG : read_all(fd, out);
     if (r == -EFBIG)
         return "larger than 4096 bytes, which no key is";
@@ -75,11 +92,17 @@ static const char *check_secret(struct wg_slice secret)
     return NULL;
 }
 
-char *file_read_secret(const char *config_path, const char *name, const char **ret_wrong)
+char *file_beside(const char *config_path, const char *name)
 {
     const char *slash = strrchr(config_path, '/');
     size_t folder = name[0] == '/' || slash == NULL ? 0 : (size_t)(slash - config_path) + 1;
-    char *path WG_AUTO_FREE = wg_xasprintf("%.*s%s", (int)folder, config_path, name);
+
+    return wg_xasprintf("%.*s%s", (int)folder, config_path, name);
+}
+
+char *file_read_secret(const char *config_path, const char *name, const char **ret_wrong)
+{
+    char *path WG_AUTO_FREE = file_beside(config_path, name);
     struct wg_buf content = WG_BUF_INIT(SECRET_MAX);
     char *secret = NULL;
 

@@ -19,6 +19,8 @@
 #define ROOT(field_)      .offset = offsetof(struct wg_config, field_)
 #define MODEL(field_)     .offset = offsetof(struct wg_config_model, field_)
 #define TENANT(field_)    .offset = offsetof(struct wg_config_tenant, field_)
+#define LISTENER(field_)  .offset = offsetof(struct wg_config_listener, field_)
+#define PAIR(field_)      .offset = offsetof(struct wg_config_certificate, field_)
 #define KEY(field_)       .offset = offsetof(struct wg_key, field_)
 #define COUNT(of_, n_)    .count = offsetof(struct of_, n_)
 #define RANGE(min_, max_) .min = (min_), .max = (max_)
@@ -34,6 +36,11 @@
     {                                                                                                        \
         .path = (path_), .type = OPT_SECTION, .prose = (prose_)                                              \
     }
+
+static bool tls_shown(const void *base)
+{
+    return ((const struct wg_config_listener *)base)->tls.cert_file[0] != '\0';
+}
 
 static bool tenants_shown(const void *base)
 {
@@ -55,9 +62,15 @@ static bool key_file_shown(const void *base)
     return ((const struct wg_key *)base)->file[0] != '\0';
 }
 
+static bool key_san_shown(const void *base)
+{
+    const struct wg_key *key = base;
+    return key->san && key->san[0] != '\0';
+}
+
 static bool key_hash_shown(const void *base)
 {
-    return !key_file_shown(base);
+    return !key_file_shown(base) && !key_san_shown(base);
 }
 
 #define KEY_ROWS(list_)                                                                                      \
@@ -67,15 +80,12 @@ static bool key_hash_shown(const void *base)
      KEY(sha256),                                                                                            \
      .shown = key_hash_shown,                                                                                \
      .prose = "The SHA-256 of the key in 64 hexadecimal digits, as `wakegate key` prints it."},              \
-        {.path = list_ "[].file",                                                                            \
-         .type = OPT_STRING,                                                                                 \
-         .fallback = "",                                                                                     \
-         KEY(file),                                                                                          \
-         .shown = key_file_shown,                                                                            \
-         .prose = "A file that holds the key itself, of at most 4096 bytes; white space around it does not " \
-                  "count. "                                                                                  \
-                  "A relative name counts from the folder of the configuration file."},                      \
-        LATER(list_ "[].san", "The name in a client certificate.")
+    {                                                                                                        \
+        .path = list_ "[].file", .type = OPT_STRING, .fallback = "", KEY(file), .shown = key_file_shown,     \
+        .prose = "A file that holds the key itself, of at most 4096 bytes; white space around it does not "  \
+                 "count. "                                                                                   \
+                 "A relative name counts from the folder of the configuration file."                         \
+    }
 
 const struct option options[] = {
     {.path = "listeners",
@@ -83,16 +93,60 @@ const struct option options[] = {
      .flags = OPTION_RESTART,
      ROOT(listeners),
      COUNT(wg_config, n_listeners),
-     .size = sizeof(struct wg_address),
+     .size = sizeof(struct wg_config_listener),
      .prose = "Where clients connect. Without any: `0.0.0.0:8080`, or `127.0.0.1:8080` while there are no "
               "tenants."},
     {.path = "listeners[].address",
      .type = OPT_ADDRESS,
      .flags = OPTION_RESTART | OPTION_REQUIRED,
      .prose = "Numeric address and port: `10.0.0.1:8080`, `[::1]:8080`, or `:8080` for all addresses. "
-              "HTTP/1.1. Port 0 lets the "
-              "system choose."},
-    LATER("listeners[].tls", "TLS for the clients of this listener."),
+              "HTTP/1.1 and HTTP/2 on one port: in cleartext HTTP/2 begins with its preface (prior "
+              "knowledge), with TLS "
+              "it is agreed upon by ALPN. Port 0 lets the system choose."},
+    {.path = "listeners[].tls",
+     .type = OPT_SECTION,
+     .shown = tls_shown,
+     .prose = "TLS 1.2 and 1.3 for the clients of this listener. All files are PEM; a relative name counts "
+              "from the folder "
+              "of the configuration file. They are looked at twice a second: what has changed is taken over "
+              "for new "
+              "connections, and a pair that does not fit keeps the old one."},
+    {.path = "listeners[].tls.certFile",
+     .type = OPT_STRING,
+     .flags = OPTION_REQUIRED,
+     .fallback = "",
+     LISTENER(tls.cert_file),
+     .prose = "The certificate, and behind it those between it and the root."},
+    {.path = "listeners[].tls.keyFile",
+     .type = OPT_STRING,
+     .flags = OPTION_REQUIRED,
+     .fallback = "",
+     LISTENER(tls.key_file),
+     .prose = "Its private key, not encrypted."},
+    {.path = "listeners[].tls.certificates",
+     .type = OPT_LIST,
+     LISTENER(tls.certificates),
+     COUNT(wg_config_listener, tls.n_certificates),
+     .size = sizeof(struct wg_config_certificate),
+     .prose = "More of them, chosen by the name that the client asks for (SNI); one that nobody has gets the "
+              "first."},
+    {.path = "listeners[].tls.certificates[].certFile",
+     .type = OPT_STRING,
+     .flags = OPTION_REQUIRED,
+     .fallback = "",
+     PAIR(cert_file),
+     .prose = "As above."},
+    {.path = "listeners[].tls.certificates[].keyFile",
+     .type = OPT_STRING,
+     .flags = OPTION_REQUIRED,
+     .fallback = "",
+     PAIR(key_file),
+     .prose = "As above."},
+    {.path = "listeners[].tls.clientCaFile",
+     .type = OPT_STRING,
+     .fallback = "",
+     LISTENER(tls.client_ca_file),
+     .prose = "With it clients must have a certificate that comes from one of these CAs."},
 
     SECTION("admin", "Health, metrics and status: a listener of its own, never that of clients."),
     {.path = "admin.address",
@@ -557,6 +611,16 @@ const struct option options[] = {
      .size = sizeof(struct wg_key),
      .prose = "The keys that its requests carry, each given in one of these ways."},
     KEY_ROWS("tenants[].keys"),
+    {.path = "tenants[].keys[].san",
+     .type = OPT_STRING,
+     .fallback = "",
+     KEY(san),
+     .shown = key_san_shown,
+     .prose = "A name in the client's certificate (subject alternative name: DNS, URI or e-mail), on "
+              "listeners with a "
+              "`clientCaFile`. A key that such a request carries besides goes first if it is known, and must "
+              "belong to the "
+              "same tenant."},
     {.path = "tenants[].models",
      .type = OPT_STRINGS,
      .fallback = "[\"*\"]",

@@ -8,8 +8,8 @@
 
 struct printing {
     struct wg_buf *out;
-    bool reveal;
-    bool member; /* the next line begins a member of a list */
+    bool reveal, lasting; /* secrets too; only what has OPTION_RESTART */
+    bool member;          /* the next line begins a member of a list */
 };
 
 static void print_row(struct printing *p, const struct option *option, const void *base, int indent);
@@ -46,6 +46,8 @@ static void print_list(struct printing *p, const struct option *option, const vo
 
 static void print_row(struct printing *p, const struct option *option, const void *base, int indent)
 {
+    if (p->lasting && !(option->flags & OPTION_RESTART))
+        return;
     if (!option_available(option) || (option->shown != NULL && !option->shown(base)))
         return;
     print_key(p, option, indent);
@@ -64,6 +66,13 @@ static void print_row(struct printing *p, const struct option *option, const voi
 void print_option(struct wg_buf *out, const struct option *option, const void *base, bool reveal)
 {
     struct printing p = {.out = out, .reveal = reveal};
+
+    print_row(&p, option, base, 0);
+}
+
+void print_lasting(struct wg_buf *out, const struct option *option, const void *base)
+{
+    struct printing p = {.out = out, .reveal = true, .lasting = true};
 
     print_row(&p, option, base, 0);
 }

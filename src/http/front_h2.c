@@ -4,6 +4,7 @@
 #include "front_h2.h"
 
 #include "wakegate/base/log.h"
+#include "wakegate/base/metrics.h"
 
 #include <stdlib.h>
 
@@ -230,6 +231,8 @@ int h2_spend(struct h2_front *h2, enum glitch_kind kind)
 {
     if (glitch_take(&h2->glitch, wg_loop_now(h2->base.loop), kind))
         return 0;
+    if (!h2->doomed)
+        wg_count(&wg_metrics_process()->connections_calmed);
     h2->doomed = true;
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }

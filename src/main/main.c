@@ -44,6 +44,19 @@ static void warn_files(const struct wg_config *config, const char *path)
                 path, (unsigned long long)fits);
 }
 
+static bool check_tls(const struct wg_config *config)
+{
+    struct wg_buf faults = WG_BUF_INIT(64 * 1024);
+    struct wg_tls_tickets *tickets = wg_tls_tickets_new();
+    struct wg_tls_set *set = NULL;
+    const bool good = tickets && certificates_make(config, config, tickets, NULL, &set, &faults) == 0;
+    fputs(wg_buf_str(&faults), stderr);
+    wg_tls_set_unref(set);
+    wg_tls_tickets_free(tickets);
+    wg_buf_clear(&faults);
+    return good;
+}
+
 static int run_check(const struct options *options)
 {
     if (!options->config)
@@ -56,9 +69,10 @@ static int run_check(const struct options *options)
     if (error < 0)
         return EXIT_FAILED;
     warn_files(config, options->config);
-    int code = EXIT_OK;
+    int code = check_tls(config) ? EXIT_OK : EXIT_FAILED;
     if (!options->print) {
-        printf("%s: valid\n", options->config);
+        if (code == EXIT_OK)
+            printf("%s: valid\n", options->config);
     } else {
         struct wg_buf text = WG_BUF_INIT(64 * 1024 * 1024);
         if (wg_config_print(config, &text) == 0 && !text.failed)

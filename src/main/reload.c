@@ -36,7 +36,7 @@ static void each_line(const struct wg_buf *text, enum wg_log_level level, const 
             wg_log_write(level, "config", NULL, "%s" WG_SLICE_FMT, what, WG_SLICE_ARG(line));
 }
 
-static void take_over(struct server *server, struct wg_config *config)
+static void take_over(struct server *server, struct wg_config *config, struct wg_tls_set *tls, uint64_t look)
 {
     struct wg_buf restart = WG_BUF_INIT(8192);
     wg_config_restart_needed(server->config, config, &restart);
@@ -45,25 +45,42 @@ static void take_over(struct server *server, struct wg_config *config)
     wg_log_configure(config->log.level, config->log.format);
     wg_config_unref(server->config);
     server->config = config;
+    certificates_take(server, tls, look);
     wg_admin_configure(server->admin, config);
     wg_activator_configure(server->activator, config);
+}
+
+/* A certificate that is wrong is a fault as any other. */
+static int make_tls(struct server *server, const struct wg_config *config, struct wg_tls_set **ret_tls)
+{
+    struct wg_buf faults = WG_BUF_INIT(64 * 1024);
+    const int error =
+        certificates_make(server->started, config, server->tickets, server->tls, ret_tls, &faults);
+    each_line(&faults, WG_LOG_ERROR, "");
+    wg_buf_clear(&faults);
+    return error;
 }
 
 void reload_now(struct server *server)
 {
     struct wg_config *config = NULL;
+    struct wg_tls_set *tls = NULL;
     struct wg_config_faults faults = {0};
     stamp_of(server->path, &server->loaded);
     server->seen = server->loaded;
-    const int error = wg_config_load(server->path, &config, &faults);
+    int error = wg_config_load(server->path, &config, &faults);
     each_line(&faults.text, error < 0 ? WG_LOG_ERROR : WG_LOG_WARN, "");
     wg_config_faults_clear(&faults);
+    const uint64_t look = error == 0 ? certificates_look(config) : 0;
+    if (error == 0)
+        error = make_tls(server, config, &tls);
     if (error < 0) {
+        wg_config_unref(config);
         wg_count(&wg_metrics_process()->reloads_failed);
         wg_error("config", NULL, "%s was not taken over; the configuration before it stays", server->path);
         return;
     }
-    take_over(server, config);
+    take_over(server, config, tls, look);
     wg_count(&wg_metrics_process()->reloads_ok);
     wg_info("config", NULL, "%s was reloaded", server->path);
 }

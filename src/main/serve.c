@@ -23,6 +23,23 @@ static bool load(struct server *server)
     return error == 0;
 }
 
+static bool make_tls(struct server *server)
+{
+    struct wg_buf faults = WG_BUF_INIT(64 * 1024);
+    struct wg_tls_set *set;
+    server->started = wg_config_ref(server->config);
+    server->tickets = wg_tls_tickets_new();
+    const uint64_t look = certificates_look(server->config);
+    const bool made = server->tickets && certificates_make(server->started, server->config, server->tickets,
+                                                           NULL, &set, &faults) == 0;
+    if (made)
+        certificates_take(server, set, look);
+    else
+        fputs(server->tickets ? wg_buf_str(&faults) : "wakegate: no random bytes to be had\n", stderr);
+    wg_buf_clear(&faults);
+    return made;
+}
+
 static void tell_port(int fd, const struct wg_address *address)
 {
     const size_t len_text = strlen(address->text);
@@ -53,7 +70,7 @@ static bool open_listeners(struct server *server)
     const struct wg_config *config = server->config;
     server->listen_fds = wg_xcalloc(config->n_listeners, sizeof(int));
     for (size_t i = 0; i < config->n_listeners; i++) {
-        const int fd = listen_at(&config->listeners[i]);
+        const int fd = listen_at(&config->listeners[i].address);
         if (fd < 0)
             return false;
         server->listen_fds[server->n_listen_fds++] = fd;
@@ -160,6 +177,7 @@ static bool start_parts(struct server *server, struct wg_keeper_seat **seat)
         .config = server->config,
         .listen_fds = server->listen_fds,
         .n_listen_fds = server->n_listen_fds,
+        .tls = server->tls,
         .max_connections = server->max_connections,
     };
     const struct wg_admin_env admin = {
@@ -212,6 +230,9 @@ static void stop(struct server *server)
     free(server->listen_fds);
     if (server->admin_fd >= 0)
         close(server->admin_fd);
+    server->tls = wg_tls_set_unref(server->tls);
+    server->tickets = wg_tls_tickets_free(server->tickets);
+    server->started = wg_config_unref(server->started);
     server->config = wg_config_unref(server->config);
 }
 
@@ -230,8 +251,9 @@ int serve(const char *path)
     if (load(&server)) {
         wg_log_configure(server.config->log.level, server.config->log.format);
         check_files(&server);
-        if (open_listeners(&server) && start(&server, &seat)) {
+        if (make_tls(&server) && open_listeners(&server) && start(&server, &seat)) {
             reload_init(&server);
+            certificates_init(&server);
             shutdown_init(&server);
             watch_keeper(&server);
             atomic_store(&server.ready, true);

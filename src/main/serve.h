@@ -23,8 +23,9 @@ struct server {
     int *listen_fds;
     size_t n_listen_fds;
     int admin_fd;
-    uint64_t max_connections; /* that the limit of open files allows */
-    struct wg_timer watch;    /* over the keeper, twice a second */
+    struct wg_config *started; /* with which it was: its listeners are those that run */
+    uint64_t max_connections;  /* that the limit of open files allows */
+    struct wg_timer watch;     /* over the keeper, twice a second */
 
     struct wg_loop *service, *control;
     struct wg_keeper *keeper;
@@ -42,6 +43,12 @@ struct server {
         wg_usec modified;
     } loaded, seen;
 
+    /* certificates.c */
+    struct wg_tls_tickets *tickets;
+    struct wg_tls_set *tls;   /* what the workers have */
+    struct wg_timer renew;    /* looks at the files, twice a second */
+    uint64_t renewed, moving; /* what the files looked like: when they were read; at the last look */
+
     /* shutdown.c */
     enum shutdown_phase phase;
     bool failed; /* the end is not asked for: the exit code tells a supervisor to start us again */
@@ -56,6 +63,20 @@ void reload_init(struct server *server);
 /* Reads the file and takes it over if it validates; says what happened in the log and counts it. */
 void reload_now(struct server *server);
 void reload_stop(struct server *server);
+
+/* What all listeners present, by `config`: 0 and a set, or -EINVAL with one fault a line in `faults`. `was`
+ * is kept for running listeners that the configuration does not have any more; NULL: at the start. */
+WG_MUST_CHECK int certificates_make(const struct wg_config *running, const struct wg_config *config,
+                                    struct wg_tls_tickets *tickets, const struct wg_tls_set *was,
+                                    struct wg_tls_set **ret_set, struct wg_buf *faults);
+/* What all the files look like, in one number. */
+uint64_t certificates_look(const struct wg_config *config);
+/* Takes the reference, and hands the set to the workers if they run. look: at the files, before they were
+ * read. */
+void certificates_take(struct server *server, struct wg_tls_set *set, uint64_t look);
+/* Looks at the files from now on. */
+void certificates_init(struct server *server);
+void certificates_stop(struct server *server);
 
 void shutdown_init(struct server *server);
 /* The first signal begins, the second exits at once. */

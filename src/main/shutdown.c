@@ -23,6 +23,7 @@ static void set_phase(struct server *server, enum shutdown_phase phase)
     case SHUTDOWN_DELAY:
         atomic_store(&server->ready, false);
         reload_stop(server);
+        certificates_stop(server);
         length = config->shutdown.delay;
         break;
     case SHUTDOWN_DRAIN:

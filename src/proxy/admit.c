@@ -36,12 +36,15 @@ static struct wg_credentials credentials_of(const struct wg_fields *fields)
 
 static bool check_key(struct exchange *x, const struct wg_request *request)
 {
-    const struct wg_credentials credentials = credentials_of(&request->fields);
+    struct wg_credentials credentials = credentials_of(&request->fields);
+    credentials.sans = wg_front_sans(x->stream->front);
     switch (wg_tenant_identify(exchange_config(x), &credentials, &x->tenant)) {
     case WG_IDENTITY_TENANT:
         return true;
     case WG_IDENTITY_CONFLICT:
-        answer_refuse(x, WG_REASON_INVALID_REQUEST, "Two different API keys were sent in one request.");
+        answer_refuse(
+            x, WG_REASON_INVALID_REQUEST,
+            "The request's API keys, or its key and the client's certificate, are not of one tenant.");
         return false;
     case WG_IDENTITY_UNKNOWN:
         break;

@@ -1,6 +1,7 @@
 /* The set of workers: started, drained and stopped together. */
 #include "worker.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -56,6 +57,36 @@ int wg_proxy_start(const struct wg_proxy_env *env, struct wg_proxy **ret_proxy)
     }
     *ret_proxy = proxy;
     return 0;
+}
+
+struct wg_tls_set *wg_tls_set_new(size_t n)
+{
+    struct wg_tls_set *set = wg_xcalloc(1, sizeof(*set) + n * sizeof(struct wg_tls *));
+    atomic_init(&set->refs, 1);
+    set->n = n;
+    return set;
+}
+
+struct wg_tls_set *wg_tls_set_ref(struct wg_tls_set *set)
+{
+    atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    return set;
+}
+
+struct wg_tls_set *wg_tls_set_unref(struct wg_tls_set *set)
+{
+    if (!set || atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) > 1)
+        return NULL;
+    for (size_t i = 0; i < set->n; i++)
+        wg_tls_unref(set->items[i]);
+    free(set);
+    return NULL;
+}
+
+void wg_proxy_set_tls(struct wg_proxy *proxy, struct wg_tls_set *set)
+{
+    for (unsigned i = 0; i < proxy->n_workers; i++)
+        worker_set_tls(proxy->workers[i], set);
 }
 
 void wg_proxy_drain(struct wg_proxy *proxy)

@@ -24,6 +24,7 @@ struct client {
 struct newcomer {
     struct wg_mail mail;
     int fd;
+    size_t listener;
     struct sockaddr_storage peer;
 };
 
@@ -70,15 +71,15 @@ static const struct wg_front_handler front_handler = {
     .closed = on_closed,
 };
 
-static void open_client(struct worker *worker, int fd, const struct sockaddr_storage *peer)
+static void open_client(struct worker *worker, int fd, const struct sockaddr_storage *peer, size_t listener)
 {
     struct client *client = WG_NEW(struct client);
     client->magic = CLIENT_MAGIC;
     client->worker = worker;
     wg_deferred_init(&client->dead, on_client_dead);
     wg_list_append(&worker->clients, &client->link);
-    client->front =
-        wg_front_new(worker->loop, worker->pool, fd, peer, NULL, &worker->limits, &front_handler, client);
+    client->front = wg_front_new(worker->loop, worker->pool, fd, peer, worker->tls->items[listener],
+                                 &worker->limits, &front_handler, client);
     if (worker->draining)
         wg_front_drain(client->front);
 }
@@ -91,7 +92,7 @@ static void on_newcomer(struct wg_mail *mail, void *receiver)
         wg_list_append(&worker->early, &mail->link);
         return;
     }
-    open_client(worker, newcomer->fd, &newcomer->peer);
+    open_client(worker, newcomer->fd, &newcomer->peer, newcomer->listener);
     free(newcomer);
 }
 
@@ -113,18 +114,20 @@ static void close_early(struct worker *worker)
     }
 }
 
-void worker_adopt(struct worker *worker, int fd, const struct sockaddr_storage *peer)
+void worker_adopt(struct worker *worker, int fd, const struct sockaddr_storage *peer, size_t listener)
 {
     struct newcomer *newcomer = WG_NEW(struct newcomer);
     wg_mail_init(&newcomer->mail, on_newcomer);
     newcomer->fd = fd;
     newcomer->peer = *peer;
+    newcomer->listener = listener;
     wg_mailbox_post(worker->mailbox, &newcomer->mail);
 }
 
 static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 {
-    struct worker *worker = WG_CAST(worker, arg, WORKER_MAGIC);
+    const struct worker_listener *listener = arg;
+    struct worker *worker = WG_CAST(worker, listener->worker, WORKER_MAGIC);
     struct wg_process_metrics *process = wg_metrics_process();
     const int64_t before = atomic_fetch_add_explicit(&process->connections, 1, memory_order_relaxed);
     const uint64_t max =
@@ -140,16 +143,16 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
     atomic_fetch_add_explicit(&chosen->load, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&chosen->connections, 1, memory_order_relaxed);
     if (chosen == worker)
-        open_client(worker, fd, peer);
+        open_client(worker, fd, peer, listener->index);
     else
-        worker_adopt(chosen, fd, peer);
+        worker_adopt(chosen, fd, peer, listener->index);
 }
 
 /* Nothing can be answered before the first plan; until then the kernel's queue holds the connections. */
 static void open_listeners(struct worker *worker)
 {
     for (size_t i = 0; i < worker->n_listeners; i++)
-        wg_listener_enable(worker->listeners[i], true);
+        wg_listener_enable(worker->listeners[i].listener, true);
 }
 
 /* ---- what control publishes ---- */
@@ -211,6 +214,28 @@ static void on_publication(struct wg_mail *mail, void *receiver)
     wg_publication_free(publication);
 }
 
+struct tls_mail {
+    struct wg_mail mail;
+    struct wg_tls_set *set;
+};
+
+static void on_tls(struct wg_mail *mail, void *receiver)
+{
+    struct tls_mail *news = WG_CONTAINER_OF(mail, struct tls_mail, mail);
+    struct worker *worker = WG_CAST(worker, receiver, WORKER_MAGIC);
+    wg_tls_set_unref(worker->tls);
+    worker->tls = news->set;
+    free(news);
+}
+
+void worker_set_tls(struct worker *worker, struct wg_tls_set *set)
+{
+    struct tls_mail *news = WG_NEW(struct tls_mail);
+    wg_mail_init(&news->mail, on_tls);
+    news->set = wg_tls_set_ref(set);
+    wg_mailbox_post(worker->mailbox, &news->mail);
+}
+
 struct wg_view *worker_view(const struct worker *worker, uint32_t model_id)
 {
     return model_id < worker->n_views ? worker->views[model_id] : NULL;
@@ -251,7 +276,7 @@ static void stop_listening(struct worker *worker)
     if (worker->n_listeners == 0)
         return;
     for (size_t i = 0; i < worker->n_listeners; i++)
-        worker->listeners[i] = wg_listener_free(worker->listeners[i]);
+        worker->listeners[i].listener = wg_listener_free(worker->listeners[i].listener);
     worker->n_listeners = 0;
     proxy_stopped_listening(worker->proxy);
 }
@@ -307,13 +332,15 @@ void worker_quit(struct worker *worker)
 
 static int listen_on(struct worker *worker, const struct wg_proxy_env *env)
 {
-    worker->listeners = wg_xcalloc(env->n_listen_fds + 1, sizeof(struct wg_listener *));
+    worker->listeners = wg_xcalloc(env->n_listen_fds + 1, sizeof(struct worker_listener));
     for (size_t i = 0; i < env->n_listen_fds; i++) {
-        struct wg_listener *listener = wg_listener_new(worker->loop, env->listen_fds[i], on_accepted, worker);
-        if (!listener)
+        struct worker_listener *listener = &worker->listeners[i];
+        *listener = (struct worker_listener){.worker = worker, .index = i};
+        listener->listener = wg_listener_new(worker->loop, env->listen_fds[i], on_accepted, listener);
+        if (!listener->listener)
             return -ENOMEM;
-        wg_listener_enable(listener, false);
-        worker->listeners[worker->n_listeners++] = listener;
+        wg_listener_enable(listener->listener, false);
+        worker->n_listeners++;
     }
     return 0;
 }
@@ -327,6 +354,7 @@ int worker_new(struct wg_proxy *proxy, unsigned index, const struct wg_proxy_env
     worker->proxy = proxy;
     worker->activator = env->activator;
     worker->max_connections = env->max_connections;
+    worker->tls = wg_tls_set_ref(env->tls);
     wg_list_init(&worker->early);
     wg_list_init(&worker->clients);
     wg_list_init(&worker->exchanges);
@@ -383,6 +411,7 @@ struct worker *worker_free(struct worker *worker)
         wg_view_unref(worker->views[i]);
     free(worker->views);
     routes_unref(worker->routes);
+    wg_tls_set_unref(worker->tls);
     wg_pool_free(worker->pool);
     worker->magic = 0;
     free(worker);

@@ -7,6 +7,12 @@
 
 struct routes;
 
+struct worker_listener {
+    struct worker *worker;
+    size_t index; /* among the listeners: which of them a connection came to */
+    struct wg_listener *listener;
+};
+
 struct worker {
     uint32_t magic;
     unsigned index;
@@ -17,8 +23,9 @@ struct worker {
     struct wg_thread *thread;
     struct wg_pool *pool;
     struct wg_back_pool *backs;
-    struct wg_listener **listeners;
+    struct worker_listener *listeners;
     size_t n_listeners;
+    struct wg_tls_set *tls;
     struct routes *routes;  /* of the newest plan; NULL until the first */
     struct wg_view **views; /* by model id; NULL: not known yet */
     size_t n_views;
@@ -51,7 +58,8 @@ void worker_join(struct worker *worker);
 struct worker *worker_free(struct worker *worker);
 
 /* Any thread. */
-void worker_adopt(struct worker *worker, int fd, const struct sockaddr_storage *peer);
+void worker_adopt(struct worker *worker, int fd, const struct sockaddr_storage *peer, size_t listener);
+void worker_set_tls(struct worker *worker, struct wg_tls_set *set);
 void worker_drain(struct worker *worker);
 void worker_quit(struct worker *worker);
 

@@ -70,19 +70,41 @@ static const struct wg_config_tenant *find_owner(const struct wg_config *config,
     return owner;
 }
 
+/* False if the names belong to two tenants. */
+static bool find_certified(const struct wg_config *config, const struct wg_strings *sans,
+                           const struct wg_config_tenant **ret_tenant)
+{
+    const struct wg_config_tenant *found = NULL;
+
+    for (size_t i = 0; sans != NULL && i < sans->n; i++) {
+        const struct wg_config_tenant *owner = wg_config_tenant_of_san(config, wg_slice_str(sans->items[i]));
+        if (owner != NULL && found != NULL && owner != found)
+            return false;
+        found = owner != NULL ? owner : found;
+    }
+    *ret_tenant = found;
+    return true;
+}
+
 enum wg_identity wg_tenant_identify(const struct wg_config *config, const struct wg_credentials *credentials,
                                     const struct wg_config_tenant **ret_tenant)
 {
-    const struct wg_config_tenant *tenant;
+    const struct wg_config_tenant *tenant, *certified;
     struct wg_slice key;
 
     if (config->open) {
         *ret_tenant = &config->tenants[0];
         return WG_IDENTITY_TENANT;
     }
-    if (!one_key(credentials, &key))
+    if (!one_key(credentials, &key) || !find_certified(config, credentials->sans, &certified))
         return WG_IDENTITY_CONFLICT;
-    tenant = key.len > 0 ? find_owner(config, key) : find_anonymous(config);
+    tenant = key.len > 0 ? find_owner(config, key) : NULL;
+    if (tenant != NULL && certified != NULL && tenant != certified)
+        return WG_IDENTITY_CONFLICT;
+    if (tenant == NULL)
+        tenant = certified;
+    if (tenant == NULL && key.len == 0)
+        tenant = find_anonymous(config);
     if (tenant == NULL)
         return WG_IDENTITY_UNKNOWN;
     *ret_tenant = tenant;

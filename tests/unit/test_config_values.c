@@ -12,7 +12,7 @@ static void an_empty_file_has_the_defaults(void **state)
     (void)state;
     struct wg_config *config = parse_good("");
     assert_int_equal(config->n_listeners, 1);
-    assert_string_equal(config->listeners[0].text, "127.0.0.1:8080");
+    assert_string_equal(config->listeners[0].address.text, "127.0.0.1:8080");
     assert_string_equal(config->admin.address.text, "127.0.0.1:9090");
     assert_int_equal(config->workers, 0);
     assert_int_equal(config->log.level, WG_LOG_INFO);

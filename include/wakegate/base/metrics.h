@@ -62,6 +62,7 @@ struct wg_tenant_metrics {
 struct wg_process_metrics {
     _Atomic int64_t connections, held_bytes; /* gauges: client connections, request bodies in memory */
     _Atomic uint64_t reloads_ok, reloads_failed, connections_refused;
+    _Atomic uint64_t tls_reloads_ok, tls_reloads_failed, connections_calmed;
 };
 
 /* Finds or makes the series; never NULL. NULL or "" as a name is the series "other". */
