@@ -119,8 +119,10 @@ static void renew(struct server *server)
     } else {
         server->renewed = look; /* said once */
         wg_count(&wg_metrics_process()->tls_reloads_failed);
-        wg_error("tls", NULL, "changed certificates were not taken over, those before stay: %s",
-                 wg_buf_str(&faults));
+        const struct wg_slice words =
+            wg_slice(faults.data, faults.len - 1); /* the last line's end is the log's */
+        wg_error("tls", NULL, "changed certificates were not taken over, those before stay: " WG_SLICE_FMT,
+                 WG_SLICE_ARG(words));
     }
     wg_buf_clear(&faults);
 }

@@ -51,9 +51,28 @@ static void faults_between_options(void **state)
          "test.yaml:1: tenants[1].name: \"a\" is the name of another tenant too"},
         {"tenants: [{}]", "test.yaml:1: tenants[0].name: is required"},
         {"tenants: [{name: a, keys: [{}]}]",
-         "test.yaml:1: tenants[0].keys[0]: must have exactly one of sha256, file"},
+         "test.yaml:1: tenants[0].keys[0]: must have exactly one of sha256, file, san"},
         {"tenants: [{name: a, keys: [{sha256: " HASH ", file: x}]}]",
-         "test.yaml:1: tenants[0].keys[0]: must have exactly one of sha256, file"},
+         "test.yaml:1: tenants[0].keys[0]: must have exactly one of sha256, file, san"},
+        {"tenants: [{name: a, keys: [{san: Host.test}]}, {name: b, keys: [{san: x}, {san: host.TEST}]}]",
+         "test.yaml:1: tenants[1].keys[1].san: is a name of the tenant \"a\" already"},
+        {"admin: {keys: [{san: x}]}", "test.yaml:1: admin.keys[0].san: unknown key"},
+        {"listeners: [{address: \":1\", tls: {keyFile: /dev/null}}]",
+         "test.yaml:1: listeners[0].tls.certFile: is required"},
+        {"listeners: [{address: \":1\", tls: {certFile: /nonexistent}}]",
+         "test.yaml:1: listeners[0].tls.keyFile: is required"},
+        {"listeners:\n- address: \":1\"\n  tls:\n    certFile: /nonexistent\n    keyFile: /dev/null",
+         "test.yaml:4: listeners[0].tls.certFile: /nonexistent: No such file or directory"},
+        {"listeners:\n- address: \":1\"\n  tls:\n    certFile: /nonexistent\n    keyFile: /dev/null",
+         "test.yaml:5: listeners[0].tls.keyFile: /dev/null: not a regular file"},
+        {"listeners:\n- address: \":1\"\n  tls: {certFile: /x, keyFile: /x,\n    clientCaFile: /x,\n"
+         "    certificates: [\n      {certFile: /x,\n       keyFile: /x}]}",
+         "test.yaml:4: listeners[0].tls.clientCaFile: /x: No such file or directory"},
+        {"listeners:\n- address: \":1\"\n  tls: {certFile: /x, keyFile: /x,\n    clientCaFile: /x,\n"
+         "    certificates: [\n      {certFile: /x,\n       keyFile: /x}]}",
+         "test.yaml:7: listeners[0].tls.certificates[0].keyFile: /x: No such file or directory"},
+        {"listeners: [{address: \":1\", tls: {certFile: \"\", keyFile: \"\"}}]",
+         "test.yaml:1: listeners[0].tls.certFile: must not be empty"},
         {"tenants:\n  - {name: a, keys: [{sha256: " HASH "}]}\n  - {name: b, keys: [{sha256: " OTHER
          "}, {sha256: " HASH "}]}",
          "test.yaml:3: tenants[1].keys[1]: is a key of the tenant \"a\" already"},
@@ -93,6 +112,8 @@ static void warnings(void **state)
         {"tenants: [{name: a}]", "test.yaml:1: tenants[0]: warning: the tenant \"a\" has no keys"},
         {"tenants: [{name: anonymous}]",
          "test.yaml:1: tenants[0].name: warning: this tenant is for requests without a key"},
+        {"tenants:\n- name: a\n  keys:\n  - san: x",
+         "test.yaml:4: tenants[0].keys[0].san: warning: no listener has a clientCaFile"},
         {"tenants: [{name: a, keys: [{sha256: " HASH "}]}]\nanonymous: allow",
          "test.yaml:2: anonymous: warning: there is no tenant \"anonymous\""},
     };
@@ -205,6 +226,33 @@ static void bad_key_files_are_faults(void **state)
     remove_folder(&folder);
 }
 
+static void files_of_tls_count_from_the_folder(void **state)
+{
+    struct wg_config_faults faults = {0};
+    struct wg_config *config = NULL, *plain = NULL;
+    struct wg_buf changed = WG_BUF_INIT(1000);
+
+    (void)state;
+    struct folder folder = make_folder("anything");
+    static const char text[] =
+        "listeners: [{address: \"127.0.0.1:8080\", tls: {certFile: key, keyFile: ./key, "
+        "clientCaFile: key, certificates: [{certFile: key, keyFile: key}]}}]";
+    assert_int_equal(wg_config_parse(folder.config, wg_slice_str(text), &config, &faults), 0);
+    const struct wg_config_tls *tls = &config->listeners[0].tls;
+    assert_string_equal(tls->cert_file, folder.file);
+    assert_string_equal(tls->client_ca_file, folder.file);
+    assert_int_equal(tls->n_certificates, 1);
+    assert_string_equal(tls->certificates[0].key_file, folder.file);
+    plain = parse_good("listeners: [{address: \"127.0.0.1:8080\"}]");
+    assert_string_equal(plain->listeners[0].tls.cert_file, "");
+    wg_config_restart_needed(plain, config, &changed); /* switching TLS on is no new listener */
+    assert_string_equal(wg_buf_str(&changed), "");
+    wg_config_unref(plain);
+    wg_config_unref(config);
+    wg_config_faults_clear(&faults);
+    remove_folder(&folder);
+}
+
 static void only_some_changes_need_a_restart(void **state)
 {
     static const struct told cases[] = {
@@ -281,6 +329,7 @@ int main(void)
         cmocka_unit_test(warnings),
         cmocka_unit_test(keys_are_read_from_files),
         cmocka_unit_test(bad_key_files_are_faults),
+        cmocka_unit_test(files_of_tls_count_from_the_folder),
         cmocka_unit_test(only_some_changes_need_a_restart),
         cmocka_unit_test(the_target_decides_whether_it_is_the_same),
         cmocka_unit_test(tenants_may_use_what_they_name),

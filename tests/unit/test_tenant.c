@@ -63,6 +63,46 @@ static void keys_name_their_tenants(void **state)
     wg_config_unref(config);
 }
 
+#define SANS(...)                                                                                            \
+    &(const struct wg_strings)                                                                               \
+    {                                                                                                        \
+        .items = (char *[]){__VA_ARGS__}, .n = sizeof((char *[]){__VA_ARGS__}) / sizeof(char *)              \
+    }
+
+static void certificates_name_tenants(void **state)
+{
+    static char uri[] = "spiffe://h/alpha", host[] = "BETA.test", other_host[] = "beta.test",
+                other_uri[] = "SPIFFE://h/alpha", nobody[] = "nobody.test";
+    const struct asking cases[] = {
+        {{.sans = SANS(uri)}, WG_IDENTITY_TENANT, "alpha"},
+        {{.sans = SANS(nobody, host)}, WG_IDENTITY_TENANT, "beta"},
+        {{.sans = SANS(other_host)}, WG_IDENTITY_TENANT, "beta"},
+        {{.sans = SANS(other_uri)}, WG_IDENTITY_UNKNOWN, NULL}, /* of URIs every byte counts */
+        {{.sans = SANS(nobody)}, WG_IDENTITY_UNKNOWN, NULL},
+        {{.sans = SANS(uri, host)}, WG_IDENTITY_CONFLICT, NULL},
+        {{.sans = SANS(host, other_host)}, WG_IDENTITY_TENANT, "beta"},
+        {{AUTH("Bearer wg-alpha"), .sans = SANS(uri)}, WG_IDENTITY_TENANT, "alpha"},
+        {{AUTH("Bearer wg-alpha"), .sans = SANS(nobody)}, WG_IDENTITY_TENANT, "alpha"},
+        {{AUTH("Bearer wg-alpha"), .sans = SANS(host)}, WG_IDENTITY_CONFLICT, NULL},
+        {{AUTH("Bearer dummy"), .sans = SANS(host)}, WG_IDENTITY_TENANT, "beta"},
+        {{AUTH("Bearer dummy"), .sans = SANS(nobody)}, WG_IDENTITY_UNKNOWN, NULL},
+        {{AUTH("Bearer dummy"), XKEY("other"), .sans = SANS(host)}, WG_IDENTITY_CONFLICT, NULL},
+    };
+
+    (void)state;
+    struct wg_config *config =
+        parse_good("tenants:\n"
+                   "  - {name: alpha, keys: [{sha256: " ALPHA "}, {san: \"spiffe://h/alpha\"}]}\n"
+                   "  - {name: beta, keys: [{san: Beta.Test}]}\n");
+    for (size_t i = 0; i < WG_COUNT_OF(cases); i++) {
+        const struct wg_config_tenant *tenant = NULL;
+        assert_int_equal(wg_tenant_identify(config, &cases[i].sent, &tenant), cases[i].identity);
+        if (cases[i].tenant != NULL)
+            assert_string_equal(tenant->name, cases[i].tenant);
+    }
+    wg_config_unref(config);
+}
+
 static void nobody_is_asked_when_open(void **state)
 {
     (void)state;
@@ -168,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_name_their_tenants),
+        cmocka_unit_test(certificates_name_tenants),
         cmocka_unit_test(nobody_is_asked_when_open),
         cmocka_unit_test(anonymous_is_for_those_without_a_key),
         cmocka_unit_test(admin_keys_match),
