@@ -8,6 +8,7 @@ import pytest
 
 from harness import proc
 from harness.gate import process_model, static_model
+from harness.http2 import self_signed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SDKS = {
@@ -27,14 +28,15 @@ def ask(request):
         assert os.environ.get("CI") != "true", f"the {request.param} SDK must be installed under CI: scripts/test does it"
         pytest.skip(f"the {request.param} SDK is not installed: scripts/test does it")
 
-    def run(g, mode, **options):
+    def run(g, mode, url=None, **options):
         done = subprocess.run(
-            [*argv, f"http://127.0.0.1:{g.port}/v1", mode, json.dumps(options)],
+            [*argv, f"{url or g.url()}/v1", mode, json.dumps(options)],
             capture_output=True, text=True, timeout=100, check=False,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
+    run.name = request.param
     return run
 
 
@@ -88,3 +90,18 @@ def test_hold_01_retries_of_an_sdk_run_once(gate, ask, sim):
     result = ask(g, "plain", timeout=3, maxRetries=2)
     g.wait_held(0)
     assert server.executions() == (1 if result["error"] is None else 0), result
+
+
+def test_over_http_2(gate, ask, sim, tmp_path):
+    """The same calls over HTTP/2, by ALPN and, where the SDK can, by prior knowledge: answers, streams, and errors in their
+    own shape."""
+    tenants = [{"name": "t", "keys": [{"sha256": proc.sha256("k")}]}]
+    g = gate([static_model("m", [sim(load=1)])], tls=self_signed(tmp_path), tenants=tenants)
+    for url in (g.tls_url(), g.url()) if ask.name == "python" else (g.tls_url(),):
+        for mode in ("plain", "stream"):
+            result = ask(g, mode, url=url, http2=True, key="k")
+            assert result["error"] is None, result
+            assert result["text"] == TEXT and result["usage"]["completion_tokens"] == 16
+            assert result["protocol"] in ("HTTP/2", "h2"), result
+        result = ask(g, "plain", url=url, http2=True, key="wrong")
+        assert "AuthenticationError" in result["error"] and result["status"] == 401

@@ -52,9 +52,12 @@ def static_model(name="m", endpoints=(), wake="", sleep="", **more):
 
 
 class Gate:
-    def __init__(self, folder, models, start=True, env=None, **more):
+    """tls: (certificate, key), files of a second listener."""
+
+    def __init__(self, folder, models, start=True, env=None, tls=None, **more):
         self.folder = folder
         self.port = proc.free_port()
+        self.tls_port = proc.free_port() if tls else None
         self.admin = proc.free_port()
         self.config_path = folder / f"wakegate-{self.port}.yaml"
         self.base = {
@@ -64,6 +67,9 @@ class Gate:
             "shutdown": {"grace": "3s"},
             "limits": {"maxConnections": 4000},
         }
+        if tls:
+            files = {"certFile": str(tls[0]), "keyFile": str(tls[1])}
+            self.base["listeners"].append({"address": f"127.0.0.1:{self.tls_port}", "tls": files})
         self.models = models
         self.more = more
         self.env = env
@@ -106,6 +112,12 @@ class Gate:
         assert code == self.expect_exit, f"wakegate ended with {code}:\n{self.process.log()[-4000:]}"
 
     # ---- clients ----
+
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def tls_url(self):
+        return f"https://127.0.0.1:{self.tls_port}"
 
     def client(self, timeout=60, **kw):
         return Client(self.port, timeout, **kw)

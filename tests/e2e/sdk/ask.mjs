@@ -1,10 +1,18 @@
 // One chat completion by the official openai SDK for Node, as any user would write it; what came of it as JSON on stdout.
-// usage: node ask.mjs BASE_URL plain|stream OPTIONS(JSON: model, key, timeout, maxRetries)
+// usage: node ask.mjs BASE_URL plain|stream OPTIONS(JSON: model, key, timeout, maxRetries, http2: by ALPN, whatever the certificate)
+import diagnostics from "node:diagnostics_channel";
 import OpenAI from "openai";
 
 const [baseURL, mode, text] = process.argv.slice(2);
 const options = JSON.parse(text ?? "{}");
+const result = { text: "", chunks: 0, usage: null, error: null, status: null, protocol: null };
+diagnostics.subscribe("undici:client:connected", ({ socket }) => (result.protocol = socket.alpnProtocol));
+async function http2() {
+  const { Agent, fetch } = await import("undici");
+  return { fetch, fetchOptions: { dispatcher: new Agent({ allowH2: true, connect: { rejectUnauthorized: false } }) } };
+}
 const client = new OpenAI({
+  ...(options.http2 ? await http2() : {}),
   baseURL,
   apiKey: options.key ?? "none",
   ...(options.timeout === undefined ? {} : { timeout: options.timeout * 1000 }),
@@ -15,7 +23,6 @@ const request = {
   messages: [{ role: "user", content: options.text ?? "hello" }],
 };
 const began = Date.now();
-const result = { text: "", chunks: 0, usage: null, error: null, status: null };
 try {
   if (mode === "stream") {
     const stream = await client.chat.completions.create({

@@ -1,6 +1,6 @@
 """One chat completion by the official openai SDK for Python, as any user would write it; what came of it as JSON on stdout.
 
-usage: ask.py BASE_URL plain|stream OPTIONS(JSON: model, key, timeout, maxRetries)
+usage: ask.py BASE_URL plain|stream OPTIONS(JSON: model, key, timeout, maxRetries, http2: by prior knowledge or ALPN, whatever the certificate)
 """
 
 import json
@@ -13,6 +13,10 @@ import openai
 def main(base_url, mode, text="{}"):
     options = json.loads(text)
     more = {"timeout": options["timeout"]} if "timeout" in options else {}
+    result = {"text": "", "chunks": 0, "usage": None, "error": None, "status": None, "protocol": None}
+    if options.get("http2"):
+        hooks = {"response": [lambda response: result.update(protocol=response.http_version)]}
+        more["http_client"] = openai.DefaultHttpxClient(http1=False, http2=True, verify=False, event_hooks=hooks)
     client = openai.OpenAI(
         base_url=base_url, api_key=options.get("key", "none"), max_retries=options.get("maxRetries", 0), **more
     )
@@ -20,7 +24,6 @@ def main(base_url, mode, text="{}"):
         "model": options.get("model", "m"),
         "messages": [{"role": "user", "content": options.get("text", "hello")}],
     }
-    result = {"text": "", "chunks": 0, "usage": None, "error": None, "status": None}
     began = time.monotonic()
     try:
         if mode == "stream":
