@@ -11,7 +11,8 @@ from harness.gate import parse_metrics, process_model, static_model
 from harness.http1 import chat, request_bytes
 from harness.http2 import (
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, MAX_CONCURRENT_STREAMS, NO_ERROR, PADDED, PREFACE, PRIORITIZED,
-    PRIORITY, PROTOCOL_ERROR, RST_STREAM, SETTINGS, SETTINGS_TIMEOUT, Connection, Raw, data, frame, request_fields, settings,
+    PRIORITY, PROTOCOL_ERROR, RST_STREAM, SETTINGS, SETTINGS_TIMEOUT, Connection, Raw, block_frames, data, frame,
+    request_fields, settings,
 )
 
 BODY = json.dumps(chat()).encode()
@@ -383,21 +384,41 @@ def test_expect_100_continue(gate, sim):
     assert "expect" not in {k.lower() for k, _ in seen["headers"]}
 
 
+COMPLETIONS = "/v1/chat/completions"
+ALIKE = [  # method, target, headers, body, host
+    ("POST", COMPLETIONS, [], BODY, "test"),
+    *[("POST", f"{COMPLETIONS}?{'a' * n}", [], BODY, "test") for n in (4000, 60000, 70000)],
+    *[("POST", target, [], BODY, "test") for target in (
+        "//v1/chat/completions", "/v1/../v1/chat/completions", COMPLETIONS + "/", "/v1/chat%2fcompletions",
+        COMPLETIONS + "?x[]={}|^`", "/models/a/b" + COMPLETIONS, "/models/a%2Fb" + COMPLETIONS)],
+    *[(method, COMPLETIONS, [], None, "test") for method in ("DELETE", "OPTIONS", "TRACE", "PRI", "get", "M-SEARCH")],
+    ("OPTIONS", "*", [], None, "test"),
+    ("GET", "/models/m/tokenize", [], None, "test"),
+    ("HEAD", "/models/m/tokenize", [], None, "test"),
+    *[("POST", COMPLETIONS, headers, BODY, "test") for headers in (
+        [("content-encoding", "gzip")], [("expect", "foo")], [("x-" + "a" * 300, "b")], [("x-a", "b" * 60000)],
+        [("x-a", "b" * 66000)], [("x-a", "")], [("x-a", "a\tb")], [("prefer", "wait=x")],
+        [("authorization", "Bearer a"), ("authorization", "Bearer b")], [("authorization", "Bearer a"), ("x-api-key", "b")])],
+    *[("GET", "/v1/models", [], None, host) for host in ("test:0", "test:99999", "[::1]:80", "[::1", "te_st", "a,b", "test:", "TEST")],
+]
+
+
+def test_both_protocols_are_judged_alike(gate, backend):
+    """Targets, methods, fields and hosts on the border of what is legal: the same status, whichever protocol they came by."""
+    g = gate([static_model("m", [backend()]), static_model("a/b", [backend()])])
+    g.warm()
+    g.warm("a/b")
+    statuses = []
+    for method, target, headers, body, host in ALIKE:
+        one = g.call(method, target, body, headers, host=host).status
+        with Raw(g.port) as raw:
+            two = raw.request(method, target, body, headers, authority=host).response().status
+        statuses.append((one, two, method, target[:40], [k for k, _ in headers], host))
+    assert [s for s in statuses if s[0] != s[1]] == []
+    assert {200, 400, 404, 405, 415, 431} <= {s[0] for s in statuses}
+
+
 # ---- large and many headers ----
-
-
-def block_frames(raw, number, block, parts, end=False):
-    """A header block cut into that many frames."""
-    size = -(-len(block) // parts)
-    pieces = [block[i : i + size] for i in range(0, len(block), size)]
-    out = b""
-    for i, piece in enumerate(pieces):
-        flags = END_HEADERS if i == len(pieces) - 1 else 0
-        if i == 0:
-            out += frame(HEADERS, flags | (END_STREAM if end else 0), number, piece)
-        else:
-            out += frame(CONTINUATION, flags, number, piece)
-    return out
 
 
 def test_h2_07_a_large_head_is_431(front):
@@ -406,10 +427,10 @@ def test_h2_07_a_large_head_is_431(front):
     with Raw(g.port) as raw:
         raw.encoder.header_table_size = 0
         large = raw.block(fields(*[(f"x-{i}", "0" * 1000) for i in range(200)]))
-        r = try_frames(raw, lambda i: block_frames(raw, i, large, 8, end=True))
+        r = try_frames(raw, lambda i: block_frames(i, large, end=True))
         assert (r.status, r.code) == (431, "headers_too_large")
         many = raw.block(fields(*[(f"x-{i}", "a") for i in range(150)]))
-        r = try_frames(raw, lambda i: block_frames(raw, i, many, 1, end=True))
+        r = try_frames(raw, lambda i: block_frames(i, many, end=True))
         assert (r.status, r.code) == (431, "headers_too_large")
         raw.ping()
         assert raw.request(body=chat()).response().status == 200
@@ -423,7 +444,9 @@ def test_h2_07_four_continuations_byte_by_byte(front):
     with Raw(g.port) as raw:
         number = raw.next_id()
         block = raw.block(fields(*[(f"x-{i}", "value") for i in range(10)]))
-        raw.write_slowly(block_frames(raw, number, block, 5) + data(number, BODY, True))
+        frames = block_frames(number, block, size=-(-len(block) // 5))
+        assert frames.count(b"\x09\x00\0\0\0\x01") == 3, "and one with END_HEADERS"
+        raw.write_slowly(frames + data(number, BODY, True))
         assert raw.streams[number].response().status == 200
         empty = raw.next_id()
         octets = frame(HEADERS, 0, empty, raw.block(fields())) + frame(CONTINUATION, 0, empty) * 3

@@ -58,6 +58,15 @@ def data(stream, payload=b"", end=False):
     return frame(DATA, END_STREAM if end else 0, stream, payload)
 
 
+def block_frames(stream, block, end=False, size=16384):
+    """A header block cut into HEADERS and CONTINUATIONs of that size."""
+    pieces = [block[i : i + size] for i in range(0, len(block), size)] or [b""]
+    kinds = [HEADERS] + [CONTINUATION] * (len(pieces) - 1)
+    flags = [END_STREAM if end else 0] + [0] * (len(pieces) - 1)
+    flags[-1] |= END_HEADERS
+    return b"".join(frame(kind, flag, stream, piece) for kind, flag, piece in zip(kinds, flags, pieces))
+
+
 def request_fields(method="POST", path="/v1/chat/completions", headers=(), authority="test", scheme="http"):
     pseudo = [(":method", method), (":scheme", scheme), (":path", path)]
     return pseudo + ([(":authority", authority)] if authority is not None else []) + list(headers)
@@ -358,8 +367,9 @@ class Raw(Wire):
         """A header block; fields may be bytes."""
         return self.encoder.encode(fields, huffman=huffman)
 
-    def headers(self, stream, fields, end=False, flags=END_HEADERS):
-        return frame(HEADERS, flags | (END_STREAM if end else 0), stream, self.block(fields))
+    def headers(self, stream, fields, end=False):
+        """A block in as many frames as it takes."""
+        return block_frames(stream, self.block(fields), end)
 
     def next_id(self, head_request=False):
         """The id of a new stream, which is followed from now on."""
