@@ -44,17 +44,31 @@ static void warn_files(const struct wg_config *config, const char *path)
                 path, (unsigned long long)fits);
 }
 
-static bool check_tls(const struct wg_config *config)
+static bool check_certificates(struct wg_config *config)
 {
-    struct wg_buf faults = WG_BUF_INIT(64 * 1024);
+    struct wg_buf faults = WG_BUF_INIT(FAULTS_MAX);
+    struct certificates *loaded = NULL;
     struct wg_tls_tickets *tickets = wg_tls_tickets_new();
-    struct wg_tls_set *set = NULL;
-    const bool good = tickets && certificates_make(config, config, tickets, NULL, &set, &faults) == 0;
+    if (tickets)
+        loaded = certificates_load(config, tickets, &faults);
+    else
+        wg_buf_add_str(&faults, "wakegate: no random bytes to be had\n");
+    const bool good = loaded;
     fputs(wg_buf_str(&faults), stderr);
-    wg_tls_set_unref(set);
+    certificates_free(loaded);
     wg_tls_tickets_free(tickets);
     wg_buf_clear(&faults);
     return good;
+}
+
+static int print_config(const struct wg_config *config)
+{
+    struct wg_buf text = WG_BUF_INIT(64 * 1024 * 1024);
+    const bool made = wg_config_print(config, &text) == 0 && !text.failed;
+    if (made)
+        fputs(wg_buf_str(&text), stdout);
+    wg_buf_clear(&text);
+    return made ? EXIT_OK : EXIT_FAILED;
 }
 
 static int run_check(const struct options *options)
@@ -69,18 +83,11 @@ static int run_check(const struct options *options)
     if (error < 0)
         return EXIT_FAILED;
     warn_files(config, options->config);
-    int code = check_tls(config) ? EXIT_OK : EXIT_FAILED;
-    if (!options->print) {
-        if (code == EXIT_OK)
-            printf("%s: valid\n", options->config);
-    } else {
-        struct wg_buf text = WG_BUF_INIT(64 * 1024 * 1024);
-        if (wg_config_print(config, &text) == 0 && !text.failed)
-            fputs(wg_buf_str(&text), stdout);
-        else
-            code = EXIT_FAILED;
-        wg_buf_clear(&text);
-    }
+    int code = check_certificates(config) ? EXIT_OK : EXIT_FAILED;
+    if (code == EXIT_OK && options->print)
+        code = print_config(config);
+    else if (code == EXIT_OK)
+        printf("%s: valid\n", options->config);
     wg_config_unref(config);
     return code;
 }

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LOOK_EVERY (500 * WG_USEC_PER_MSEC)
+#define LOOK_EVERY  (500 * WG_USEC_PER_MSEC)
+#define AGAIN_LOOKS 10
 
 static bool stamp_of(const char *path, struct wg_config_stamp *ret_stamp)
 {
@@ -36,8 +37,26 @@ static void each_line(const struct wg_buf *text, enum wg_log_level level, const 
             wg_log_write(level, "config", NULL, "%s" WG_SLICE_FMT, what, WG_SLICE_ARG(line));
 }
 
-static void take_over(struct server *server, struct wg_config *config, struct wg_tls_set *tls, uint64_t look)
+/* What a reload reads: all of it is good, or nothing is taken over. */
+struct reading {
+    struct wg_config *config;
+    struct certificates *certificates;
+    struct wg_config_faults faults;
+};
+
+static bool read_all(struct server *server, struct reading *reading)
 {
+    if (wg_config_load(server->path, &reading->config, &reading->faults) < 0)
+        return false;
+    reading->certificates = certificates_load(reading->config, server->tickets, &reading->faults.text);
+    if (!reading->certificates)
+        reading->config = wg_config_unref(reading->config);
+    return reading->certificates;
+}
+
+static void take_over(struct server *server, const struct reading *reading)
+{
+    struct wg_config *config = reading->config;
     struct wg_buf restart = WG_BUF_INIT(8192);
     wg_config_restart_needed(server->config, config, &restart);
     each_line(&restart, WG_LOG_WARN, "a change of this option needs a restart: ");
@@ -45,44 +64,41 @@ static void take_over(struct server *server, struct wg_config *config, struct wg
     wg_log_configure(config->log.level, config->log.format);
     wg_config_unref(server->config);
     server->config = config;
-    certificates_take(server, tls, look);
+    certificates_take(server, reading->certificates);
     wg_admin_configure(server->admin, config);
     wg_activator_configure(server->activator, config);
-}
-
-/* A certificate that is wrong is a fault as any other. */
-static int make_tls(struct server *server, const struct wg_config *config, struct wg_tls_set **ret_tls)
-{
-    struct wg_buf faults = WG_BUF_INIT(64 * 1024);
-    const int error =
-        certificates_make(server->started, config, server->tickets, server->tls, ret_tls, &faults);
-    each_line(&faults, WG_LOG_ERROR, "");
-    wg_buf_clear(&faults);
-    return error;
+    wg_count(&wg_metrics_process()->reloads_ok);
+    wg_info("config", NULL, "%s was reloaded", server->path);
 }
 
 void reload_now(struct server *server)
 {
-    struct wg_config *config = NULL;
-    struct wg_tls_set *tls = NULL;
-    struct wg_config_faults faults = {0};
+    struct reading reading = {.faults.text = WG_BUF_INIT(FAULTS_MAX)};
     stamp_of(server->path, &server->loaded);
     server->seen = server->loaded;
-    int error = wg_config_load(server->path, &config, &faults);
-    each_line(&faults.text, error < 0 ? WG_LOG_ERROR : WG_LOG_WARN, "");
-    wg_config_faults_clear(&faults);
-    const uint64_t look = error == 0 ? certificates_look(config) : 0;
-    if (error == 0)
-        error = make_tls(server, config, &tls);
-    if (error < 0) {
-        wg_config_unref(config);
+    const bool good = read_all(server, &reading);
+    each_line(&reading.faults.text, good ? WG_LOG_WARN : WG_LOG_ERROR, "");
+    if (good) {
+        take_over(server, &reading);
+    } else {
         wg_count(&wg_metrics_process()->reloads_failed);
         wg_error("config", NULL, "%s was not taken over; the configuration before it stays", server->path);
-        return;
     }
-    take_over(server, config, tls, look);
-    wg_count(&wg_metrics_process()->reloads_ok);
-    wg_info("config", NULL, "%s was reloaded", server->path);
+    server->looks_ago = good ? 0 : 1;
+    wg_config_faults_clear(&reading.faults);
+}
+
+/* A file that names others can be there before them, as when a ConfigMap is mounted anew before a Secret is:
+ * what was wrong in it may be right by now. */
+static void try_again(struct server *server)
+{
+    struct reading reading = {.faults.text = WG_BUF_INIT(FAULTS_MAX)};
+    server->looks_ago = 1;
+    if (read_all(server, &reading)) {
+        server->looks_ago = 0;
+        take_over(server, &reading);
+    }
+    wg_config_faults_clear(&reading.faults);
 }
 
 /* A change is taken when it stood still for one look: a file that is being written changes again. */
@@ -95,6 +111,8 @@ static void on_look(struct wg_timer *timer)
         server->seen = now;
         if (settled && !same_stamp(&now, &server->loaded))
             reload_now(server);
+        else if (settled && server->looks_ago > 0 && ++server->looks_ago > AGAIN_LOOKS)
+            try_again(server);
     }
     wg_timer_set_after(&server->look, LOOK_EVERY);
 }

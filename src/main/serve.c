@@ -23,21 +23,18 @@ static bool load(struct server *server)
     return error == 0;
 }
 
-static bool make_tls(struct server *server)
+static bool load_certificates(struct server *server)
 {
-    struct wg_buf faults = WG_BUF_INIT(64 * 1024);
-    struct wg_tls_set *set;
-    server->started = wg_config_ref(server->config);
+    struct wg_buf faults = WG_BUF_INIT(FAULTS_MAX);
     server->tickets = wg_tls_tickets_new();
-    const uint64_t look = certificates_look(server->config);
-    const bool made = server->tickets && certificates_make(server->started, server->config, server->tickets,
-                                                           NULL, &set, &faults) == 0;
-    if (made)
-        certificates_take(server, set, look);
+    if (server->tickets)
+        server->certificates = certificates_load(server->config, server->tickets, &faults);
     else
-        fputs(server->tickets ? wg_buf_str(&faults) : "wakegate: no random bytes to be had\n", stderr);
+        wg_buf_add_str(&faults, "wakegate: no random bytes to be had\n");
+    if (!server->certificates)
+        fputs(wg_buf_str(&faults), stderr);
     wg_buf_clear(&faults);
-    return made;
+    return server->certificates;
 }
 
 static void tell_port(int fd, const struct wg_address *address)
@@ -172,12 +169,13 @@ static bool start_parts(struct server *server, struct wg_keeper_seat **seat)
     };
     if (!server->keeper || !server->fetch || !(server->activator = wg_activator_new(&activator)))
         return false;
+    struct wg_tls_set *tls = certificates_set(server->certificates);
     const struct wg_proxy_env proxy = {
         .activator = server->activator,
         .config = server->config,
         .listen_fds = server->listen_fds,
         .n_listen_fds = server->n_listen_fds,
-        .tls = server->tls,
+        .tls = tls,
         .max_connections = server->max_connections,
     };
     const struct wg_admin_env admin = {
@@ -187,7 +185,9 @@ static bool start_parts(struct server *server, struct wg_keeper_seat **seat)
         .listen_fd = server->admin_fd,
         .ready = &server->ready,
     };
-    if (wg_proxy_start(&proxy, &server->proxy) < 0 || !(server->admin = wg_admin_new(&admin)))
+    const int error = wg_proxy_start(&proxy, &server->proxy);
+    wg_tls_set_unref(tls);
+    if (error < 0 || !(server->admin = wg_admin_new(&admin)))
         return false;
     wg_activator_configure(server->activator, server->config);
     return wg_thread_start("control", run_control, server->control, &server->control_thread) == 0;
@@ -230,9 +230,8 @@ static void stop(struct server *server)
     free(server->listen_fds);
     if (server->admin_fd >= 0)
         close(server->admin_fd);
-    server->tls = wg_tls_set_unref(server->tls);
+    server->certificates = certificates_free(server->certificates);
     server->tickets = wg_tls_tickets_free(server->tickets);
-    server->started = wg_config_unref(server->started);
     server->config = wg_config_unref(server->config);
 }
 
@@ -251,7 +250,7 @@ int serve(const char *path)
     if (load(&server)) {
         wg_log_configure(server.config->log.level, server.config->log.format);
         check_files(&server);
-        if (make_tls(&server) && open_listeners(&server) && start(&server, &seat)) {
+        if (load_certificates(&server) && open_listeners(&server) && start(&server, &seat)) {
             reload_init(&server);
             certificates_init(&server);
             shutdown_init(&server);

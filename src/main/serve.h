@@ -7,6 +7,9 @@
 #include "wakegate/admin.h"
 #include "wakegate/proxy.h"
 
+/* Bytes of what is said about wrong files. */
+enum { FAULTS_MAX = 1024 * 1024 };
+
 enum shutdown_phase {
     SHUTDOWN_NOT,    /* serving */
     SHUTDOWN_DELAY,  /* not ready any more, still accepting: load balancers are to notice */
@@ -23,9 +26,8 @@ struct server {
     int *listen_fds;
     size_t n_listen_fds;
     int admin_fd;
-    struct wg_config *started; /* with which it was: its listeners are those that run */
-    uint64_t max_connections;  /* that the limit of open files allows */
-    struct wg_timer watch;     /* over the keeper, twice a second */
+    uint64_t max_connections; /* that the limit of open files allows */
+    struct wg_timer watch;    /* over the keeper, twice a second */
 
     struct wg_loop *service, *control;
     struct wg_keeper *keeper;
@@ -38,6 +40,7 @@ struct server {
 
     /* reload.c */
     struct wg_timer look; /* at the file, twice a second */
+    unsigned looks_ago;   /* that the file was read and was wrong; 0: it was right */
     struct wg_config_stamp {
         uint64_t device, inode, size;
         wg_usec modified;
@@ -45,9 +48,8 @@ struct server {
 
     /* certificates.c */
     struct wg_tls_tickets *tickets;
-    struct wg_tls_set *tls;   /* what the workers have */
-    struct wg_timer renew;    /* looks at the files, twice a second */
-    uint64_t renewed, moving; /* what the files looked like: when they were read; at the last look */
+    struct certificates *certificates; /* of the listening sockets, in their order */
+    struct wg_timer renew;             /* looks at the files, twice a second */
 
     /* shutdown.c */
     enum shutdown_phase phase;
@@ -64,16 +66,16 @@ void reload_init(struct server *server);
 void reload_now(struct server *server);
 void reload_stop(struct server *server);
 
-/* What all listeners present, by `config`: 0 and a set, or -EINVAL with one fault a line in `faults`. `was`
- * is kept for running listeners that the configuration does not have any more; NULL: at the start. */
-WG_MUST_CHECK int certificates_make(const struct wg_config *running, const struct wg_config *config,
-                                    struct wg_tls_tickets *tickets, const struct wg_tls_set *was,
-                                    struct wg_tls_set **ret_set, struct wg_buf *faults);
-/* What all the files look like, in one number. */
-uint64_t certificates_look(const struct wg_config *config);
-/* Takes the reference, and hands the set to the workers if they run. look: at the files, before they were
- * read. */
-void certificates_take(struct server *server, struct wg_tls_set *set, uint64_t look);
+/* What the listeners of a configuration present, read from its files. NULL: `faults` has one a line. tickets
+ * are borrowed. */
+struct certificates *certificates_load(struct wg_config *config, struct wg_tls_tickets *tickets,
+                                       struct wg_buf *faults);
+struct certificates *certificates_free(struct certificates *certificates);
+/* The same for the workers. */
+struct wg_tls_set *certificates_set(const struct certificates *certificates);
+/* What was loaded is handed to the workers, as far as there are listeners at its addresses; a listener whose
+ * address it does not have keeps what it presents. */
+void certificates_take(struct server *server, struct certificates *loaded);
 /* Looks at the files from now on. */
 void certificates_init(struct server *server);
 void certificates_stop(struct server *server);

@@ -9,9 +9,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define SPARE_BLOCKS (8 * 1024 * 1024)
-#define IDLE_BACKS   256 /* kept connections of one bucket of endpoints */
-#define CLIENT_MAGIC 0xc11e2701
+#define SPARE_BLOCKS   (8 * 1024 * 1024)
+#define IDLE_BACKS     256 /* kept connections of one bucket of endpoints */
+#define CLIENT_MAGIC   0xc11e2701
+#define LISTENER_MAGIC 0x115735a1
 
 struct client {
     uint32_t magic;
@@ -40,14 +41,19 @@ static void on_client_dead(struct wg_deferred *deferred)
     free(WG_CONTAINER_OF(deferred, struct client, dead));
 }
 
+static void count_closed(struct worker *worker)
+{
+    atomic_fetch_sub_explicit(&worker->load, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
+    wg_gauge_add(&wg_metrics_process()->connections, -1);
+}
+
 static void on_closed(void *owner, struct wg_front *front WG_UNUSED)
 {
     struct client *client = WG_CAST(client, owner, CLIENT_MAGIC);
     struct worker *worker = client->worker;
     wg_list_remove(&client->link);
-    atomic_fetch_sub_explicit(&worker->load, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
-    wg_gauge_add(&wg_metrics_process()->connections, -1);
+    count_closed(worker);
     wg_loop_reap(worker->loop, &client->dead);
     worker_check_quit(worker);
 }
@@ -88,7 +94,7 @@ static void on_newcomer(struct wg_mail *mail, void *receiver)
 {
     struct newcomer *newcomer = WG_CONTAINER_OF(mail, struct newcomer, mail);
     struct worker *worker = WG_CAST(worker, receiver, WORKER_MAGIC);
-    if (!worker->routes) {
+    if (!worker->routes || worker->quitting) {
         wg_list_append(&worker->early, &mail->link);
         return;
     }
@@ -96,11 +102,11 @@ static void on_newcomer(struct wg_mail *mail, void *receiver)
     free(newcomer);
 }
 
-/* Handed over by a worker that had the first plan before us. */
+/* Handed over by a worker that had the first plan before us; at the end they are closed. */
 static void open_early(struct worker *worker)
 {
     struct wg_list *node;
-    while ((node = wg_list_pop(&worker->early)))
+    while (!worker->quitting && (node = wg_list_pop(&worker->early)))
         on_newcomer(WG_LIST_ENTRY(node, struct wg_mail, link), worker);
 }
 
@@ -110,6 +116,7 @@ static void close_early(struct worker *worker)
     while ((node = wg_list_pop(&worker->early))) {
         struct newcomer *newcomer = WG_LIST_ENTRY(node, struct newcomer, mail.link);
         close(newcomer->fd);
+        count_closed(worker);
         free(newcomer);
     }
 }
@@ -126,8 +133,8 @@ void worker_adopt(struct worker *worker, int fd, const struct sockaddr_storage *
 
 static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 {
-    const struct worker_listener *listener = arg;
-    struct worker *worker = WG_CAST(worker, listener->worker, WORKER_MAGIC);
+    const struct worker_listener *listener = WG_CAST(worker_listener, arg, LISTENER_MAGIC);
+    struct worker *worker = listener->worker;
     struct wg_process_metrics *process = wg_metrics_process();
     const int64_t before = atomic_fetch_add_explicit(&process->connections, 1, memory_order_relaxed);
     const uint64_t max =
@@ -335,7 +342,7 @@ static int listen_on(struct worker *worker, const struct wg_proxy_env *env)
     worker->listeners = wg_xcalloc(env->n_listen_fds + 1, sizeof(struct worker_listener));
     for (size_t i = 0; i < env->n_listen_fds; i++) {
         struct worker_listener *listener = &worker->listeners[i];
-        *listener = (struct worker_listener){.worker = worker, .index = i};
+        *listener = (struct worker_listener){.magic = LISTENER_MAGIC, .worker = worker, .index = i};
         listener->listener = wg_listener_new(worker->loop, env->listen_fds[i], on_accepted, listener);
         if (!listener->listener)
             return -ENOMEM;

@@ -7,7 +7,9 @@
 
 struct routes;
 
+/* A listening socket, as one worker hears it. */
 struct worker_listener {
+    uint32_t magic;
     struct worker *worker;
     size_t index; /* among the listeners: which of them a connection came to */
     struct wg_listener *listener;
@@ -29,7 +31,7 @@ struct worker {
     struct routes *routes;  /* of the newest plan; NULL until the first */
     struct wg_view **views; /* by model id; NULL: not known yet */
     size_t n_views;
-    struct wg_list early;     /* struct newcomer: connections that came before the first plan */
+    struct wg_list early;     /* struct newcomer: connections that came before the first plan, or too late */
     struct wg_list clients;   /* struct client */
     struct wg_list exchanges; /* struct exchange, all that are alive */
     size_t lent;              /* holds that have not come home */
