@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #define LOOK_EVERY  (500 * WG_USEC_PER_MSEC)
-#define AGAIN_LOOKS 10
+#define AGAIN_LOOKS 6
 
 static bool stamp_of(const char *path, struct wg_config_stamp *ret_stamp)
 {
@@ -96,6 +96,7 @@ static void try_again(struct server *server)
     server->looks_ago = 1;
     if (read_all(server, &reading)) {
         server->looks_ago = 0;
+        each_line(&reading.faults.text, WG_LOG_WARN, "");
         take_over(server, &reading);
     }
     wg_config_faults_clear(&reading.faults);

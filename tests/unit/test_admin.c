@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
+#include <nghttp2/nghttp2.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +203,14 @@ static const char *hear(int fd)
     return answer_text;
 }
 
+static void hang_up(int fd)
+{
+    struct linger hard = {.l_onoff = 1};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    close(fd);
+}
+
 /* One request on a connection of its own; `fields` are whole lines. */
 static const char *ask(const struct house *house, const char *line, const char *fields, const char *body)
 {
@@ -372,6 +381,161 @@ static void a_connection_is_kept(void **state)
     assert_string_equal(body_of(third), "ready\n");
 }
 
+/* ---- over HTTP/2 ---- */
+
+enum { AT_ONCE = 16, STREAM_IDS = 256 };
+
+/* Frames of the library on a blocking socket; what came is kept by stream id. */
+struct h2_client {
+    int fd;
+    nghttp2_session *session;
+    unsigned closed;
+    struct {
+        int status;
+        size_t len;
+        uint32_t error;
+    } streams[STREAM_IDS];
+};
+
+static ssize_t h2_send(nghttp2_session *session, const uint8_t *data, size_t len, int flags, void *arg)
+{
+    (void)session, (void)flags;
+    return send(((struct h2_client *)arg)->fd, data, len, MSG_NOSIGNAL);
+}
+
+static int h2_on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                        size_t name_len, const uint8_t *value, size_t len, uint8_t flags, void *arg)
+{
+    struct h2_client *client = arg;
+
+    (void)session, (void)flags, (void)len;
+    if (name_len == 7 && memcmp(name, ":status", 7) == 0)
+        client->streams[frame->hd.stream_id].status = atoi((const char *)value);
+    return 0;
+}
+
+static int h2_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len,
+                      void *arg)
+{
+    (void)session, (void)flags, (void)data;
+    ((struct h2_client *)arg)->streams[id].len += len;
+    return 0;
+}
+
+static int h2_on_closed(nghttp2_session *session, int32_t id, uint32_t error, void *arg)
+{
+    struct h2_client *client = arg;
+
+    (void)session;
+    client->streams[id].error = error;
+    client->closed++;
+    return 0;
+}
+
+static void h2_open(struct h2_client *client, const struct house *house)
+{
+    nghttp2_session_callbacks *callbacks;
+
+    *client = (struct h2_client){.fd = dial(house)};
+    assert_int_equal(nghttp2_session_callbacks_new(&callbacks), 0);
+    nghttp2_session_callbacks_set_send_callback(callbacks, h2_send);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, h2_on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, h2_on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, h2_on_closed);
+    assert_int_equal(nghttp2_session_client_new(&client->session, callbacks, client), 0);
+    nghttp2_session_callbacks_del(callbacks);
+    assert_int_equal(nghttp2_submit_settings(client->session, 0, NULL, 0), 0);
+}
+
+static int32_t h2_ask(struct h2_client *client, const char *method, const char *path)
+{
+    const char *const fields[][2] = {
+        {":method", method}, {":scheme", "http"}, {":authority", "admin"}, {":path", path}};
+    nghttp2_nv nv[WG_COUNT_OF(fields)];
+
+    for (size_t i = 0; i < WG_COUNT_OF(fields); i++)
+        nv[i] = (nghttp2_nv){.name = (uint8_t *)(uintptr_t)fields[i][0],
+                             .namelen = strlen(fields[i][0]),
+                             .value = (uint8_t *)(uintptr_t)fields[i][1],
+                             .valuelen = strlen(fields[i][1])};
+    int32_t id = nghttp2_submit_request(client->session, NULL, nv, WG_COUNT_OF(nv), NULL, NULL);
+    assert_true(id > 0 && id < STREAM_IDS);
+    return id;
+}
+
+/* Sends what was asked, and reads until so many streams are over. */
+static void h2_run(struct h2_client *client, unsigned closed)
+{
+    static uint8_t bytes[65536];
+
+    assert_int_equal(nghttp2_session_send(client->session), 0);
+    while (client->closed < closed) {
+        ssize_t n = recv(client->fd, bytes, sizeof(bytes), 0);
+        assert_true(n > 0);
+        assert_int_equal(nghttp2_session_mem_recv(client->session, bytes, (size_t)n), n);
+        assert_int_equal(nghttp2_session_send(client->session), 0);
+    }
+}
+
+static const struct {
+    const char *method, *path;
+    int status;
+} h2_questions[] = {
+    {"GET", "/status", 200},        {"POST", "/models/org/m/wake", 202},   {"GET", "/metrics", 200},
+    {"GET", "/scaler/small", 200},  {"POST", "/models/fixed/sleep", 400},  {"GET", "/nowhere", 404},
+    {"GET", "/models/x/wake", 405}, {"POST", "/models/org%2Fm/wake", 202},
+};
+
+/* Control is asked by some, and others are answered at once: each stream gets its own answer. */
+static void a_connection_carries_many_requests_at_once(void **state)
+{
+    struct h2_client client;
+
+    h2_open(&client, *state);
+    for (unsigned round = 1; round <= 4; round++) {
+        int32_t ids[AT_ONCE];
+        for (size_t i = 0; i < AT_ONCE; i++) {
+            const size_t which = i % WG_COUNT_OF(h2_questions);
+            ids[i] = h2_ask(&client, h2_questions[which].method, h2_questions[which].path);
+        }
+        h2_run(&client, round * AT_ONCE);
+        for (size_t i = 0; i < AT_ONCE; i++) {
+            assert_int_equal(client.streams[ids[i]].status,
+                             h2_questions[i % WG_COUNT_OF(h2_questions)].status);
+            assert_int_equal(client.streams[ids[i]].error, NGHTTP2_NO_ERROR);
+            assert_true(client.streams[ids[i]].len > 0);
+        }
+    }
+    nghttp2_session_del(client.session);
+    close(client.fd);
+}
+
+/* Every other stream is reset while control has its question, then the whole connection. */
+static void streams_may_leave_at_any_time(void **state)
+{
+    struct house *house = *state;
+
+    for (int round = 0; round < 10; round++) {
+        struct h2_client client;
+        int32_t ids[AT_ONCE];
+        h2_open(&client, house);
+        for (size_t i = 0; i < AT_ONCE; i++)
+            ids[i] = h2_ask(&client, "GET", i % 4 < 2 ? "/status" : "/scaler/small");
+        assert_int_equal(nghttp2_session_send(client.session), 0);
+        for (size_t i = 0; i < AT_ONCE; i += 2)
+            nghttp2_submit_rst_stream(client.session, NGHTTP2_FLAG_NONE, ids[i], NGHTTP2_CANCEL);
+        h2_run(&client, AT_ONCE);
+        for (size_t i = 1; i < AT_ONCE; i += 2)
+            assert_int_equal(client.streams[ids[i]].status, 200);
+        for (size_t i = 0; i < AT_ONCE; i++)
+            h2_ask(&client, "GET", "/status");
+        assert_int_equal(nghttp2_session_send(client.session), 0);
+        nghttp2_session_del(client.session);
+        hang_up(client.fd);
+    }
+    expect_status(ask(house, "GET /status", "", ""), 200);
+}
+
 static void keys_guard_orders(void **state)
 {
     struct house *house = *state;
@@ -406,14 +570,6 @@ static void open_addresses_take_no_orders_without_keys(void **state)
     expect_code(ask(house, "POST /models/org/m/wake", "", ""), 401, "invalid_api_key");
     expect_status(ask(house, "POST /models/org/m/wake", "Authorization: Bearer secret\r\n", ""), 202);
     tear_down(house);
-}
-
-static void hang_up(int fd)
-{
-    struct linger hard = {.l_onoff = 1};
-
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
-    close(fd);
 }
 
 static void clients_may_leave_at_any_time(void **state)
@@ -555,6 +711,8 @@ int main(void)
         HOUSE_TEST(wrong_calls_get_clear_answers),
         HOUSE_TEST(bodies_are_bounded),
         HOUSE_TEST(a_connection_is_kept),
+        HOUSE_TEST(a_connection_carries_many_requests_at_once),
+        HOUSE_TEST(streams_may_leave_at_any_time),
         HOUSE_TEST(keys_guard_orders),
         cmocka_unit_test(open_addresses_take_no_orders_without_keys),
         HOUSE_TEST(clients_may_leave_at_any_time),

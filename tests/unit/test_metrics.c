@@ -121,10 +121,13 @@ static void process_metrics_have_one_head_each(void **state)
 {
     (void)state;
     wg_count(&wg_metrics_process()->reloads_failed);
+    wg_count(&wg_metrics_process()->tls_reloads_ok);
     wg_gauge_add(&wg_metrics_process()->held_bytes, 12);
     char *text WG_AUTO_FREE = render();
     assert_true(has(text, "wakegate_config_reloads_total{result=\"ok\"} 0"));
     assert_true(has(text, "wakegate_config_reloads_total{result=\"failed\"} 1"));
+    assert_true(has(text, "wakegate_tls_reloads_total{result=\"ok\"} 1"));
+    assert_true(has(text, "wakegate_tls_reloads_total{result=\"failed\"} 0"));
     assert_true(has(text, "wakegate_buffered_bytes 12"));
     assert_true(has(text, "wakegate_connections 0"));
     assert_true(has(text, "wakegate_connections_refused_total 0"));
