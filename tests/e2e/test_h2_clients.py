@@ -7,9 +7,10 @@ import pytest
 
 from harness import proc
 from harness.browser import Browser
+from harness.certificates import Authority, client_context, local_pair
 from harness.gate import process_model, static_model
 from harness.http1 import chat
-from harness.http2 import Connection, self_signed, tls_context
+from harness.http2 import Connection
 
 KEY = {"tenants": [{"name": "t", "keys": [{"sha256": proc.sha256("k")}]}]}
 
@@ -19,7 +20,7 @@ def secure(request, tmp_path):
     """(tls= of the gate, its base URL)."""
     if request.param == "cleartext":
         return None, lambda g: g.url()
-    return self_signed(tmp_path), lambda g: g.tls_url()
+    return local_pair(tmp_path), lambda g: g.tls_url()
 
 
 def run(*argv, timeout=60):
@@ -87,8 +88,9 @@ def test_h2load(gate, sim, tmp_path, secure):
 
 def test_alpn_chooses(gate, sim, tmp_path):
     """h2 where the client has it, else http/1.1, also for one that says nothing; held streams over one TLS connection."""
-    g = gate([process_model("m", sim={"load": 1})], tls=self_signed(tmp_path))
-    with Connection(g.tls_port, tls=tls_context()) as client:
+    ca = Authority(tmp_path)
+    g = gate([process_model("m", sim={"load": 1})], tls=ca.issue("localhost", "DNS:localhost"))
+    with Connection(g.tls_port, tls=client_context(ca.file, alpn=("h2", "http/1.1"))) as client:
         assert client.alpn == "h2"
         streams = [client.request(body=chat(text=f"n{i}" + "x" * 65536)) for i in range(50)]
         assert [s.response().status for s in streams] == [200] * 50
@@ -122,7 +124,7 @@ FETCH = """
 def test_chromium(gate, tmp_path):
     """A page in a real browser fetches a stream from a model that is cold: over HTTP/2, piece by piece, to its end."""
     heartbeat = {"heartbeat": {"after": "200ms", "every": "200ms"}}
-    g = gate([process_model("m", sim={"load": 1, "tokens_per_second": 40}, hold=heartbeat)], tls=self_signed(tmp_path))
+    g = gate([process_model("m", sim={"load": 1, "tokens_per_second": 40}, hold=heartbeat)], tls=local_pair(tmp_path))
     with Browser(tmp_path, f"{g.tls_url()}/v1/models") as page:
         result = page.run(FETCH % json.dumps(chat(stream=True)))
         assert result["status"] == 200 and result["type"].startswith("text/event-stream")

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from harness import proc
+from harness.certificates import local_pair
 from harness.gate import process_model, static_model
-from harness.http2 import self_signed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SDKS = {
@@ -96,7 +96,7 @@ def test_over_http_2(gate, ask, sim, tmp_path):
     """The same calls over HTTP/2, by ALPN and, where the SDK can, by prior knowledge: answers, streams, and errors in their
     own shape."""
     tenants = [{"name": "t", "keys": [{"sha256": proc.sha256("k")}]}]
-    g = gate([static_model("m", [sim(load=1)])], tls=self_signed(tmp_path), tenants=tenants)
+    g = gate([static_model("m", [sim(load=1)])], tls=local_pair(tmp_path), tenants=tenants)
     for url in (g.tls_url(), g.url()) if ask.name == "python" else (g.tls_url(),):
         for mode in ("plain", "stream"):
             result = ask(g, mode, url=url, http2=True, key="k")

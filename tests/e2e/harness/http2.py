@@ -8,7 +8,6 @@ import selectors
 import socket
 import ssl
 import struct
-import subprocess
 import threading
 import time
 from collections import namedtuple
@@ -70,32 +69,6 @@ def block_frames(stream, block, end=False, size=16384):
 def request_fields(method="POST", path="/v1/chat/completions", headers=(), authority="test", scheme="http"):
     pseudo = [(":method", method), (":scheme", scheme), (":path", path)]
     return pseudo + ([(":authority", authority)] if authority is not None else []) + list(headers)
-
-
-def self_signed(folder):
-    """(certificate, key): files of a certificate for localhost that vouches for itself."""
-    cert, key = folder / "localhost.crt", folder / "localhost.key"
-    if not cert.exists():
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-out", cert, "-keyout", key],
-            check=True, capture_output=True, timeout=60,
-        )
-    return cert, key
-
-
-def tls_context(alpn=("h2",), verify=None, cert=None):
-    """A client's context: any certificate will do, or those that `verify` (a file) signed."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    if verify:
-        context.load_verify_locations(verify)
-        context.verify_mode = ssl.CERT_REQUIRED
-    if cert:
-        context.load_cert_chain(*cert)
-    context.set_alpn_protocols(list(alpn))
-    return context
 
 
 class Stream(Response):
