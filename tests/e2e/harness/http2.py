@@ -333,8 +333,8 @@ class Raw(Wire):
         self.ack, self.credit = ack, credit
         self._block = None
         self._next = 1
+        self.write(preface)  # before anything that the thread answers: over TLS the server speaks first
         self._thread.start()
-        self.write(preface)
 
     def block(self, fields, huffman=True):
         """A header block; fields may be bytes."""
@@ -422,8 +422,8 @@ class Connection(Wire):
         self.h2.initiate_connection()
         if connection_window > 65535:
             self.h2.increment_flow_control_window(connection_window - 65535)
+        self._flush()  # before anything that the thread answers: over TLS the server speaks first
         self._thread.start()
-        self._flush()
 
     def _flush(self):
         octets = self.h2.data_to_send()
