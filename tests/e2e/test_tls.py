@@ -22,7 +22,7 @@ from harness.backend import SSE_HEAD, chunk
 from harness.certificates import Authority, Mount, TlsClient, client_context, tls_options
 from harness.crowd import Background
 from harness.gate import process_model, static_model
-from harness.http1 import chat, request_bytes
+from harness.http1 import Client, chat, request_bytes
 from harness.http2 import Connection
 
 SPIFFE = "spiffe://example/search"
@@ -98,7 +98,7 @@ def refused(g, context, **kw):
 # ---- certificates that change ----
 
 
-def test_tls_01_certificates_change_while_requests_run(secure, ca):
+def test_tls_01_certificates_change_while_requests_run(secure, ca, tmp_path):
     """TLS-01: ..data is swapped while 10 wait and 5 stream: new handshakes show the new certificate, nothing drops;
     a half-written or mismatched pair keeps the old one, and is counted once."""
     first, second, third = (ca.issue(name, "DNS:a.test") for name in ("first", "second", "third"))
@@ -106,8 +106,7 @@ def test_tls_01_certificates_change_while_requests_run(secure, ca):
         process_model("cold", sim={"load": 4}),
         process_model("warm", sim={"tokens": 60, "tokens_per_second": 15}, concurrency={"perEndpoint": 16}),
     ]
-    folder = ca.folder.parent / f"mount-{os.getpid()}-{time.monotonic_ns()}"
-    mount = Mount(folder, tls_crt=first[0], tls_key=first[1])
+    mount = Mount(tmp_path / "mounted", tls_crt=first[0], tls_key=first[1])
     g = secure(models, tls_options((mount / "tls.crt", mount / "tls.key")))
     context = client_context(ca.file)
     assert g.chat("warm", max_tokens=1).status == 200
@@ -325,8 +324,6 @@ def test_other_protocols_and_garbage(secure, ca, sim):
             hello + b"\xff" * 600,
             b"\x16\x03\x01\xff\xff" + bytes(70000),
         ):
-            with g.client() as client:
-                client.sock.close()
             with contextlib.closing(socket.create_connection(("127.0.0.1", g.tls_port), 10)) as sock:
                 with contextlib.suppress(ConnectionError):
                     sock.sendall(octets)
@@ -461,10 +458,10 @@ def test_reloads_switch_tls_on_and_off(secure, ca, sim):
     reload_with(g, None, cleartext=tls_options(ca.issue("renewed", "DNS:a.test")))
     with TlsClient(g.port, context) as client:
         assert client.served == "renewed" and client.call(body=chat()).status == 200
-    with g.client() as client:
-        client.sock.close()
     with pytest.raises(ssl.SSLError):
         TlsClient(g.tls_port, context, timeout=5)
+    with Client(g.tls_port) as client:
+        assert client.call(body=chat()).status == 200
     for client in (plain, hidden):
         assert client.call(body=chat()).status == 200
         client.close()
@@ -480,6 +477,32 @@ def test_reloads_switch_tls_on_and_off(secure, ca, sim):
     assert shown(g, ca) == "a.test" and g.chat().status == 200
     put(files, ca.issue("renewed", "DNS:a.test"))
     proc.wait_for(lambda: shown(g, ca) == "renewed", 10, "its files are still looked at")
+
+
+def test_files_that_come_later(secure, ca, sim):
+    """A ConfigMap can be there before the Secret that it names: the reload fails once, and is made up for without a word."""
+    g = secure([static_model("m", [sim()])], tls_options(ca.issue("a.test", "DNS:a.test")))
+    files = [g.folder / "later.crt", g.folder / "later.key"]
+    reload_with(g, tls_options(files), result="failed")
+    put(files, ca.issue("renewed", "DNS:a.test"))
+    proc.wait_for(lambda: shown(g, ca) == "renewed", 15, "the files that came")
+    assert g.metric("wakegate_config_reloads_total", result="failed") == 1
+    assert g.metric("wakegate_config_reloads_total", result="ok") == 1
+
+
+def test_listeners_are_renewed_each_on_its_own(secure, ca, sim, tmp_path):
+    """A wrong file of one listener keeps no other from its renewed certificate."""
+    ours, theirs = ([tmp_path / f"{name}.crt", tmp_path / f"{name}.key"] for name in ("ours", "theirs"))
+    for files in (ours, theirs):
+        put(files, ca.issue("a.test", "DNS:a.test"))
+    g = secure([static_model("m", [sim()])], tls_options(ours))
+    reload_with(g, tls_options(ours), cleartext=tls_options(theirs))
+    theirs[0].write_bytes(b"-----BEGIN CERTIFICATE-----\n")
+    put(ours, ca.issue("renewed", "DNS:a.test"))
+    proc.wait_for(lambda: shown(g, ca) == "renewed", 10, "the renewed certificate")
+    proc.wait_for(lambda: renewals(g, "failed") == 1, 10, "the damaged one is counted")
+    with TlsClient(g.port, client_context(ca.file)) as client:
+        assert client.served == "a.test" and client.call(body=chat()).status == 200
 
 
 def put(files, pair):
