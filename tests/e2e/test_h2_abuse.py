@@ -12,7 +12,7 @@ from harness.backend import SSE_HEAD, answer, chunk
 from harness.gate import static_model
 from harness.http1 import chat
 from harness.http2 import (
-    ACK, CONTINUATION, DATA, END_HEADERS, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PADDED, PING, PREFACE, PRIORITIZED,
+    ACK, CONTINUATION, DATA, END_HEADERS, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PADDED, PING, PRIORITIZED,
     PRIORITY, WINDOW_UPDATE, Connection, Raw, data, frame, request_fields, rst, settings, window_update,
 )
 
@@ -41,9 +41,19 @@ def on_one_stream(make):
     return tricks
 
 
-def open_head(raw, i, *fields):
+def on_a_closed_stream(make):
+    """All on a stream that the client has reset: make(id)."""
+
+    def tricks(raw, n):
+        head = b"" if raw.streams else open_head(raw, raw.next_id()) + rst(1)
+        return head + make(1) * n
+
+    return tricks
+
+
+def open_head(raw, i, *fields, end=False):
     """A request without its body."""
-    return raw.headers(i, request_fields(headers=[("content-length", "9"), *fields]))
+    return raw.headers(i, request_fields(headers=[("content-length", "9"), *fields]), end)
 
 
 def excess(raw, n):
@@ -59,7 +69,7 @@ RESETS = {
     "by-the-client": Flood(on_new_streams(lambda raw, i: open_head(raw, i) + rst(i)), 2),
     "after-data": Flood(on_new_streams(lambda raw, i: open_head(raw, i) + data(i, b"abc") + rst(i)), 3),
     "by-a-window-overflow": Flood(on_new_streams(lambda raw, i: open_head(raw, i) + window_update(i, 2**31 - 1)), 2, 2),
-    "by-a-wrong-length": Flood(on_new_streams(lambda raw, i: raw.headers(i, request_fields(headers=[("content-length", "9")]), True)), 1, 2),
+    "by-a-wrong-length": Flood(on_new_streams(lambda raw, i: open_head(raw, i, end=True)), 1, 2),
     "by-too-much-data": Flood(on_new_streams(lambda raw, i: open_head(raw, i) + data(i, b"0123456789")), 2, 2),
     "by-a-connection-field": Flood(on_new_streams(lambda raw, i: open_head(raw, i, ("connection", "close"))), 1, 2),
     "by-an-uppercase-name": Flood(on_new_streams(lambda raw, i: open_head(raw, i, ("X-A", "b"))), 1, 2),
@@ -79,7 +89,7 @@ FRAMES = {
     "unknown": Flood(lambda raw, n: frame(0x99, 0, 0, b"what") * n),
     "tiny-window-updates": Flood(lambda raw, n: window_update(0, 1) * n, free=64),
     "tiny-window-updates-of-a-stream": Flood(on_one_stream(lambda i: window_update(i, 1)), free=66),
-    "window-updates-of-a-closed-stream": Flood(lambda raw, n: (b"" if raw.streams else open_head(raw, raw.next_id()) + rst(1)) + window_update(1, 1) * n, free=66),
+    "window-updates-of-a-closed-stream": Flood(on_a_closed_stream(lambda i: window_update(i, 1)), free=66),
     "large-heads": Flood(on_new_streams(lambda raw, i: raw.headers(i, request_fields(headers=MANY_FIELDS), True)), 1, 20),
 }
 BLOCKS = {
