@@ -15,7 +15,6 @@
 #define LINGER            WG_USEC_PER_SEC
 #define NOTICE            WG_USEC_PER_SEC       /* from the first GOAWAY to the second at least */
 #define NOTICE_MOST       (3 * WG_USEC_PER_SEC) /* if the PING between them is not answered */
-#define OPAQUE            "wakegate"
 
 /* ---- deadlines ---- */
 
@@ -252,7 +251,6 @@ static void h2_drain(struct wg_front *front)
         return;
     set_state(h2, H2_NOTICED);
     nghttp2_submit_shutdown_notice(h2->session);
-    nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, (const uint8_t *)OPAQUE);
     wg_conn_mark_dirty(front->conn);
 }
 

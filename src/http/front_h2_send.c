@@ -11,6 +11,7 @@
 #define OUT_MAX        (64 * 1024) /* of frames that wait for the connection, before no more are made */
 #define FLUSHES_A_TURN 4
 #define IOV_MAX_TURN   16
+#define OPAQUE         "wakegate"
 #define LINGER         WG_USEC_PER_SEC
 
 /* ---- frames into bytes ---- */
@@ -157,6 +158,11 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     case NGHTTP2_DATA:
         glitch_allow_updates(&h2->glitch);
         break;
+    case NGHTTP2_GOAWAY:
+        /* nghttp2 would let a PING overtake the notice, and its answer would prove nothing. */
+        if (h2->state == H2_NOTICED)
+            nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, (const uint8_t *)OPAQUE);
+        return 0;
     case NGHTTP2_RST_STREAM:
         /* Ours are NO_ERROR, CANCEL and INTERNAL_ERROR; all else the client has provoked. */
         if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
