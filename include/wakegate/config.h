@@ -128,7 +128,7 @@ struct wg_config_listener {
 
 struct wg_config_tenant {
     char *name;
-    struct wg_key *keys; /* of `sha256` and `file` entries alike; secret only as far as hashes are */
+    struct wg_key *keys; /* of `sha256`, `file` and `san` entries alike; secret only as far as hashes are */
     size_t n_keys;
     struct wg_strings models; /* names, or "*" */
     int priority;

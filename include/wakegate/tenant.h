@@ -17,7 +17,8 @@ struct wg_credentials {
 enum wg_identity {
     WG_IDENTITY_TENANT,   /* *ret_tenant is who */
     WG_IDENTITY_UNKNOWN,  /* no key where one is needed, or a key nobody has: 401 */
-    WG_IDENTITY_CONFLICT, /* two different keys in one request: 400 */
+    WG_IDENTITY_CONFLICT, /* two different keys in one request, or it and its certificate name two tenants:
+                             400 */
 };
 
 /* A known key decides. Beside it the client's certificate may name nobody or the same tenant, else it is a

@@ -82,6 +82,7 @@ static bool key_hash_shown(const void *base)
      .prose = "The SHA-256 of the key in 64 hexadecimal digits, as `wakegate key` prints it."},              \
     {                                                                                                        \
         .path = list_ "[].file", .type = OPT_STRING, .fallback = "", KEY(file), .shown = key_file_shown,     \
+        .check = value_check_file,                                                                           \
         .prose = "A file that holds the key itself, of at most 4096 bytes; white space around it does not "  \
                  "count. "                                                                                   \
                  "A relative name counts from the folder of the configuration file."                         \
@@ -128,8 +129,8 @@ const struct option options[] = {
      LISTENER(tls.certificates),
      COUNT(wg_config_listener, tls.n_certificates),
      .size = sizeof(struct wg_config_certificate),
-     .prose = "More of them, chosen by the name that the client asks for (SNI); one that nobody has gets the "
-              "first."},
+     .prose = "More of them, chosen by the name that the client asks for (SNI). The pair above answers a "
+              "name that none has, and no name."},
     {.path = "listeners[].tls.certificates[].certFile",
      .type = OPT_STRING,
      .flags = OPTION_REQUIRED,
@@ -164,6 +165,7 @@ const struct option options[] = {
      .prose = "Keys for what changes something (wake, sleep); needed for it when the address is not a "
               "loopback one."},
     KEY_ROWS("admin.keys"),
+    LATER("admin.keys[].san", "A name in a client's certificate; the admin address has no TLS."),
 
     {.path = "workers",
      .type = OPT_UINT,
@@ -616,11 +618,12 @@ const struct option options[] = {
      .fallback = "",
      KEY(san),
      .shown = key_san_shown,
-     .prose = "A name in the client's certificate (subject alternative name: DNS, URI or e-mail), on "
-              "listeners with a "
-              "`clientCaFile`. A key that such a request carries besides goes first if it is known, and must "
-              "belong to the "
-              "same tenant."},
+     .check = value_check_san,
+     .prose =
+         "A name in the client's certificate (subject alternative name: DNS, URI or e-mail; case counts "
+         "except in DNS names), on listeners with a `clientCaFile`. A key that such a request carries "
+         "besides "
+         "decides if it is known, and must belong to the same tenant; one that is not known is ignored."},
     {.path = "tenants[].models",
      .type = OPT_STRINGS,
      .fallback = "[\"*\"]",

@@ -191,9 +191,23 @@ const char *value_check_name(struct wg_slice text)
     return NULL;
 }
 
+const char *value_check_file(struct wg_slice text)
+{
+    return text.len == 0 ? "must not be empty" : NULL;
+}
+
 static bool has_space_or_control(struct wg_slice text)
 {
     return wg_slice_has_control(text) || (text.len > 0 && memchr(text.ptr, ' ', text.len) != NULL);
+}
+
+const char *value_check_san(struct wg_slice text)
+{
+    if (text.len == 0 || text.len > 512)
+        return "must have 1 to 512 bytes";
+    if (has_space_or_control(text))
+        return "must not have spaces or control characters";
+    return NULL;
 }
 
 static bool host_name(struct wg_slice host)

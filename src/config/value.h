@@ -13,6 +13,8 @@ void value_cidr_format(const struct wg_cidr *cidr, char out[static 64]);
 WG_MUST_CHECK int value_sha256(struct wg_slice hex, uint8_t out[static 32]);
 
 const char *value_check_name(struct wg_slice text);
+const char *value_check_file(struct wg_slice text);
+const char *value_check_san(struct wg_slice text); /* a name that a certificate may have */
 const char *value_check_endpoint(struct wg_slice text);
 const char *value_check_hook(struct wg_slice text);       /* "" is fine */
 const char *value_check_probe_path(struct wg_slice text); /* "" is fine */

@@ -86,6 +86,38 @@ static void what_is_printed_reads_back(void **state)
         "tenants: [{name: t, models: [m], priority: -3}, {name: u}]\n");
 }
 
+/* Any file will do: whether it is a certificate is seen when it is used. */
+#define A_FILE "\"" WAKEGATE_SOURCE_DIR "/docs/configuration.md\""
+
+static void what_is_printed_has_tls(void **state)
+{
+    static const char text[] =
+        "listeners:\n"
+        "  - {address: \"127.0.0.1:1\"}\n"
+        "  - address: \"127.0.0.1:2\"\n"
+        "    tls: {certFile: " A_FILE ", keyFile: " A_FILE ", clientCaFile: " A_FILE ",\n"
+        "          certificates: [{certFile: " A_FILE ", keyFile: " A_FILE "}]}\n"
+        "tenants: [{name: a, keys: [{san: \"spiffe://h/A\"}, {san: Host.test}]}]\n";
+    (void)state;
+    assert_round_trip(text);
+    struct wg_config *config = parse_good(text);
+    char *printed WG_AUTO_FREE = print(config);
+    assert_non_null(strstr(printed, "listeners:\n"
+                                    "  - address: \"127.0.0.1:1\"\n"
+                                    "  - address: \"127.0.0.1:2\"\n"
+                                    "    tls:\n"
+                                    "      certFile: " A_FILE "\n"
+                                    "      keyFile: " A_FILE "\n"
+                                    "      certificates:\n"
+                                    "        - certFile: " A_FILE "\n"
+                                    "          keyFile: " A_FILE "\n"
+                                    "      clientCaFile: " A_FILE "\n"));
+    assert_non_null(strstr(printed, "    keys:\n"
+                                    "      - san: \"spiffe://h/A\"\n"
+                                    "      - san: \"Host.test\"\n"));
+    wg_config_unref(config);
+}
+
 static void secrets_are_not_printed(void **state)
 {
     (void)state;
@@ -212,10 +244,11 @@ static void rows_are_well_formed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_printed_reads_back),     cmocka_unit_test(secrets_are_not_printed),
-        cmocka_unit_test(the_reference_is_current),       cmocka_unit_test(the_schema_is_current),
-        cmocka_unit_test(a_buffer_too_small_is_told),     cmocka_unit_test(the_example_has_every_option),
-        cmocka_unit_test(the_example_shows_the_defaults), cmocka_unit_test(rows_are_well_formed),
+        cmocka_unit_test(what_is_printed_reads_back),   cmocka_unit_test(what_is_printed_has_tls),
+        cmocka_unit_test(secrets_are_not_printed),      cmocka_unit_test(the_reference_is_current),
+        cmocka_unit_test(the_schema_is_current),        cmocka_unit_test(a_buffer_too_small_is_told),
+        cmocka_unit_test(the_example_has_every_option), cmocka_unit_test(the_example_shows_the_defaults),
+        cmocka_unit_test(rows_are_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

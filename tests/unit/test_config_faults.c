@@ -221,6 +221,14 @@ static void out_of_range(void **state)
          "test.yaml:1: models[0].target.static.wake.method: \"SEND\" must be POST, PUT, PATCH, GET or "
          "DELETE"},
         {"models: [{target: {process: {}}}]", "test.yaml:1: models[0].target.process.command: is required"},
+        {"tenants: [{keys: [{file: \"\"}]}]", "test.yaml:1: tenants[0].keys[0].file: \"\" must not be empty"},
+        {"admin: {keys: [{file: \"\"}]}", "test.yaml:1: admin.keys[0].file: \"\" must not be empty"},
+        {"tenants: [{keys: [{san: \"\"}]}]",
+         "test.yaml:1: tenants[0].keys[0].san: \"\" must have 1 to 512 bytes"},
+        {"tenants: [{keys: [{san: \"a b\"}]}]",
+         "test.yaml:1: tenants[0].keys[0].san: \"a b\" must not have spaces or control characters"},
+        {"tenants: [{keys: [{san: [a]}]}]",
+         "test.yaml:1: tenants[0].keys[0].san: must be a string, not a list"},
         {"tenants: [{weight: 0}]", "test.yaml:1: tenants[0].weight: \"0\" must be between 1 and 1000"},
     };
 
@@ -239,6 +247,7 @@ static void what_comes_later_is_never_silent(void **state)
         {"models: [{idle: {minReplicas: 1}}]", "models[0].idle.minReplicas"},
         {"models: [{group: g}]", "models[0].group"},
         {"groups: [{name: g}]", "groups"},
+        {"admin: {keys: [{san: x}]}", "admin.keys[0].san"},
         {"tenants: [{requestsPerMinute: 1}]", "tenants[0].requestsPerMinute"},
         {"tenants: [{requestsBurst: 1}]", "tenants[0].requestsBurst"},
         {"tenants: [{tokensPerMinute: 1}]", "tenants[0].tokensPerMinute"},
