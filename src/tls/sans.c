@@ -5,6 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The kinds are told apart by how a name looks, as whoever compares them does: one that looks like another
+ * kind is no name of ours. */
+static bool looks_like(int type, struct wg_slice name)
+{
+    const bool colon = memchr(name.ptr, ':', name.len) != NULL, at = memchr(name.ptr, '@', name.len) != NULL;
+    switch (type) {
+    case GEN_DNS:
+        return !colon && !at;
+    case GEN_URI:
+        return colon;
+    case GEN_EMAIL:
+        return at && !colon;
+    default:
+        return false;
+    }
+}
+
 /* NULL for what is no name of ours: another kind, too long, or with a NUL, behind which a name could hide. */
 static const ASN1_IA5STRING *usable_name(const GENERAL_NAME *name)
 {
@@ -14,7 +31,7 @@ static const ASN1_IA5STRING *usable_name(const GENERAL_NAME *name)
     const int len = ASN1_STRING_length(text);
     if (len < 1 || len > TLS_SAN_BYTES || memchr(ASN1_STRING_get0_data(text), 0, (size_t)len))
         return NULL;
-    return text;
+    return looks_like(name->type, wg_slice(ASN1_STRING_get0_data(text), (size_t)len)) ? text : NULL;
 }
 
 void tls_sans_collect(const X509 *certificate, struct wg_strings *ret_sans)

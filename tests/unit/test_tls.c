@@ -222,9 +222,13 @@ static void test_sans_are_bounded(void **state)
     struct bench *bench = *state;
     char longest[514];
     memset(longest, 'x', sizeof(longest));
+    longest[1] = ':';
     GENERAL_NAMES *names = sk_GENERAL_NAME_new_null();
     push_name(names, GEN_DNS, "good.test\0.evil.test", 20);
     push_name(names, GEN_DNS, "", 0);
+    push_name(names, GEN_DNS, "spiffe://h/a", 12); /* as no host is called, but as a key may be */
+    push_name(names, GEN_EMAIL, "host.test", 9);
+    push_name(names, GEN_URI, "host.test", 9);
     push_name(names, GEN_URI, longest, 513);
     push_name(names, GEN_URI, longest, 512);
     for (int i = 0; i < 40; i++)
