@@ -78,6 +78,14 @@ static void end_request(struct h2_stream *stream, const struct wg_fields *traile
 
 /* ---- heads ---- */
 
+/* Answers share the connection byte by byte: by default nghttp2 would send all that the first one ever has
+ * before the next (RFC 9218 10), and the others would run into their timeouts. */
+static void share(struct h2_front *h2, int32_t id)
+{
+    const nghttp2_extpri fair = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
+    nghttp2_session_change_extpri_stream_priority(h2->session, id, &fair, 1);
+}
+
 static void begin_stream(struct h2_front *h2, int32_t id)
 {
     if (h2->n_streams >= h2->base.limits->max_streams) {
@@ -93,6 +101,7 @@ static void begin_stream(struct h2_front *h2, int32_t id)
     h2->n_streams++;
     h2_set_idle(h2);
     nghttp2_session_set_stream_user_data(h2->session, id, stream);
+    share(h2, id);
 }
 
 /* The block is complete, or nobody waits for the rest of it. */
