@@ -105,11 +105,13 @@ static ssize_t on_read_length(nghttp2_session *session, uint8_t type WG_UNUSED, 
     return stream && stream->out.len > 2 * DATA_SMALL ? DATA_LARGE : DATA_SMALL;
 }
 
-/* The client takes bytes again: its clock begins anew, and the back may go on. */
+/* The client takes bytes again: its clock begins anew, and the back may go on. It runs on for an end that is
+ * not sent: even an empty last frame needs a window that is open. */
 static void note_progress(struct h2_front *h2, struct h2_stream *stream)
 {
+    const bool waits = stream->out.len > 0 || stream->answer >= H2_ANSWER_ENDED;
     stream->write_deadline =
-        stream->out.len > 0 ? front_in_future(&h2->base, h2->base.limits->write_idle_timeout) : WG_USEC_NEVER;
+        front_in_future(&h2->base, waits ? h2->base.limits->write_idle_timeout : WG_USEC_NEVER);
     if (!stream->above || stream->out.len > PENDING_LOW)
         return;
     stream->above = false;
@@ -144,6 +146,7 @@ static int on_send_data(nghttp2_session *session WG_UNUSED, nghttp2_frame *frame
 static void note_sent(struct h2_front *h2, struct h2_stream *stream)
 {
     stream->answer = H2_ANSWER_SENT;
+    stream->write_deadline = WG_USEC_NEVER;
     if (stream->request == H2_REQUEST_BODY) {
         stream->read_deadline = front_in_future(&h2->base, LINGER);
         h2_arm(h2, stream->read_deadline);

@@ -109,11 +109,22 @@ static bool tells_length(const struct h2_stream *stream, const struct wg_respons
     return response->body == WG_BODY_NONE && (!stream->no_body || response->content_length > 0);
 }
 
+/* The client's clock runs while something of the answer is not sent, be it only the end. */
+static void expect_taken(struct h2_stream *stream)
+{
+    struct h2_front *h2 = h2_front_of(stream);
+    if (stream->write_deadline != WG_USEC_NEVER)
+        return;
+    stream->write_deadline = front_in_future(&h2->base, h2->base.limits->write_idle_timeout);
+    h2_arm(h2, stream->write_deadline);
+}
+
 static void set_ended(struct h2_stream *stream)
 {
     stream->answer = H2_ANSWER_ENDED;
     stream->stream.x = NULL;
     stream->read_deadline = WG_USEC_NEVER;
+    expect_taken(stream);
 }
 
 static void stream_head(struct wg_stream *base, const struct wg_response *response)
@@ -160,10 +171,7 @@ static void stream_data(struct wg_stream *base, const char *data, size_t len)
     wg_chain_append(&stream->out, h2->base.pool, data, len);
     h2->pending += len;
     stream->above |= pending_of(stream) > WG_PENDING_HIGH;
-    if (stream->write_deadline == WG_USEC_NEVER) {
-        stream->write_deadline = front_in_future(&h2->base, h2->base.limits->write_idle_timeout);
-        h2_arm(h2, stream->write_deadline);
-    }
+    expect_taken(stream);
     resume(stream);
 }
 
