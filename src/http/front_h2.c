@@ -12,6 +12,7 @@
 #define OUTBOUND_ACKS     200
 #define SETTINGS_MAX      32
 #define CONTINUATIONS_MAX (1024 * 1024) /* nghttp2 counts too many: we count ourselves */
+#define ANSWER_HEAD_MAX   (128 * 1024)  /* more than a back takes, with what we add */
 #define LINGER            WG_USEC_PER_SEC
 #define NOTICE            WG_USEC_PER_SEC       /* from the first GOAWAY to the second at least */
 #define NOTICE_MOST       (3 * WG_USEC_PER_SEC) /* if the PING between them is not answered */
@@ -39,8 +40,8 @@ static wg_usec nearest(const struct h2_front *h2)
 
 void h2_set_idle(struct h2_front *h2)
 {
-    h2->idle_deadline =
-        h2->n_streams > 0 ? WG_USEC_NEVER : front_in_future(&h2->base, h2->base.limits->idle_timeout);
+    const bool idle = h2->n_streams == 0 && h2->state < H2_LEAVING;
+    h2->idle_deadline = front_in_future(&h2->base, idle ? h2->base.limits->idle_timeout : WG_USEC_NEVER);
     h2_arm(h2, h2->idle_deadline);
 }
 
@@ -52,6 +53,12 @@ static void set_step(struct h2_front *h2, wg_usec wait)
 
 /* ---- the end ---- */
 
+/* Those of a connection that still takes requests. */
+static void stop_clocks(struct h2_front *h2)
+{
+    h2->head_deadline = h2->settings_deadline = h2->idle_deadline = WG_USEC_NEVER;
+}
+
 static void set_state(struct h2_front *h2, enum h2_state state)
 {
     WG_ASSERT(state > h2->state);
@@ -61,14 +68,17 @@ static void set_state(struct h2_front *h2, enum h2_state state)
     case H2_NOTICED:
         set_step(h2, NOTICE);
         break;
+    case H2_LEAVING:
+        h2->idle_deadline = WG_USEC_NEVER;
+        break;
     case H2_LINGER:
         set_step(h2, LINGER);
+        stop_clocks(h2);
         break;
     case H2_ENDING:
-        h2->head_deadline = h2->settings_deadline = h2->idle_deadline = WG_USEC_NEVER;
+        stop_clocks(h2);
         break;
     case H2_OPEN:
-    case H2_LEAVING:
     case H2_CLOSED:
         break;
     }
@@ -157,6 +167,13 @@ static void stream_timed_out(struct h2_front *h2, struct h2_stream *stream, wg_u
     }
 }
 
+static void leave(struct h2_front *h2)
+{
+    set_state(h2, H2_LEAVING);
+    nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
+                          nghttp2_session_get_last_proc_stream_id(h2->session), NGHTTP2_NO_ERROR, NULL, 0);
+}
+
 /* The way out: the notice, the GOAWAY that counts, the last look at what still comes. */
 static void step(struct h2_front *h2)
 {
@@ -167,20 +184,8 @@ static void step(struct h2_front *h2)
         h2->ping_back = true; /* it was not, but that is all the time there is */
         set_step(h2, NOTICE_MOST - NOTICE);
     } else if (h2->state == H2_NOTICED) {
-        set_state(h2, H2_LEAVING);
-        nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(h2->session), NGHTTP2_NO_ERROR, NULL,
-                              0);
+        leave(h2);
     }
-}
-
-static void idled(struct h2_front *h2)
-{
-    h2->idle_deadline = WG_USEC_NEVER;
-    if (h2->state == H2_OPEN)
-        set_state(h2, H2_LEAVING);
-    nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
-                          nghttp2_session_get_last_proc_stream_id(h2->session), NGHTTP2_NO_ERROR, NULL, 0);
 }
 
 static void check_deadlines(struct h2_front *h2, wg_usec now)
@@ -191,8 +196,8 @@ static void check_deadlines(struct h2_front *h2, wg_usec now)
         h2_end(h2, NGHTTP2_SETTINGS_TIMEOUT, "SETTINGS were not acknowledged");
     if (now >= h2->step_deadline)
         step(h2);
-    if (h2->state < H2_LEAVING && now >= h2->idle_deadline)
-        idled(h2);
+    if (now >= h2->idle_deadline)
+        leave(h2);
     if (h2->state >= H2_ENDING)
         return;
     wg_list_foreach_safe (node, &h2->streams) {
@@ -295,7 +300,7 @@ static nghttp2_session *new_session(struct h2_front *h2)
 #ifdef WAKEGATE_NGHTTP2_CONTINUATIONS
     nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
 #endif
-    nghttp2_option_set_max_send_header_block_length(option, h2->base.limits->max_header_bytes + 16 * 1024);
+    nghttp2_option_set_max_send_header_block_length(option, ANSWER_HEAD_MAX);
     WG_ASSERT(nghttp2_session_server_new2(&session, callbacks, h2, option) == 0); /* fails as WG_NEW does */
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);

@@ -3,8 +3,10 @@
 #include "front_bench.h"
 
 #include <nghttp2/nghttp2.h>
+#include <sys/resource.h>
 
 #define STREAMS 64
+#define WINDOW  65535 /* of a stream, unless the client says another */
 
 struct seen {
     int status, closed; /* closed: 1 + error code */
@@ -351,6 +353,28 @@ static void test_trailers_follow_the_body(void **state)
     assert_int_equal(seen_of(client, id)->body, 4);
 }
 
+static void answer_with_a_large_head(struct bench *bench)
+{
+    static char value[60000];
+    struct wg_response response = {.status = 200, .body = WG_BODY_LENGTH, .content_length = 4};
+    memset(value, 'v', sizeof(value));
+    assert_int_equal(wg_fields_add(&response.fields, WG_SLICE("x-large"), wg_slice(value, sizeof(value))), 0);
+    bench->stream->ops->head(bench->stream, &response);
+    bench->stream->ops->data(bench->stream, "part", 4);
+    bench->stream->ops->end(bench->stream, NULL);
+}
+
+/* Heads of answers may be larger than those of requests. */
+static void test_an_answer_may_have_a_large_head(void **state)
+{
+    struct client *client = *state;
+    client->bench->on_body_end = answer_with_a_large_head;
+    const int32_t id = request(client, "GET", 0);
+    assert_int_equal(end_of(client, id), 0);
+    assert_int_equal(seen_of(client, id)->status, 200);
+    assert_int_equal(seen_of(client, id)->body, 4);
+}
+
 /* ---- clients that leave, stall, or do not read ---- */
 
 static void test_a_reset_is_told_at_once(void **state)
@@ -416,6 +440,82 @@ static void test_a_shut_window_meets_the_write_timeout(void **state)
     assert_int_equal(end_of(client, id), NGHTTP2_CANCEL);
     assert_int_equal(client->bench->gone, 1);
     assert_int_equal(client->bench->closed, 0);
+}
+
+static void begin_a_window(struct bench *bench)
+{
+    static char text[WINDOW + 1];
+    memset(text, 'w', WINDOW);
+    bench_begin(bench, text);
+}
+
+static bool has_a_window(void *arg)
+{
+    struct client *client = arg;
+    pump(client);
+    return seen_of(client, client->wanted)->body == WINDOW;
+}
+
+/* A stream whose window is used up to the last byte, with nothing pending. */
+static int32_t use_up_the_window(struct client *client)
+{
+    client->bench->limits.write_idle_timeout = 100 * WG_USEC_PER_MSEC;
+    client->bench->on_body_end = begin_a_window;
+    client->no_credit = true;
+    client->wanted = request(client, "GET", 0);
+    assert_true(until(client, has_a_window));
+    return client->wanted;
+}
+
+/* The end itself needs a window: an empty frame, or the reset behind what was queued. */
+static void test_an_end_behind_a_shut_window_meets_the_write_timeout(void **state)
+{
+    struct client *client = *state;
+    const int32_t whole = use_up_the_window(client);
+    client->bench->stream->ops->end(client->bench->stream, NULL);
+    assert_int_equal(end_of(client, whole), NGHTTP2_CANCEL);
+    client->bench->limits.write_idle_timeout = 10 * WG_USEC_PER_SEC;
+    nghttp2_session_consume_connection(client->session, WINDOW);
+    const int32_t broken = use_up_the_window(client);
+    client->bench->stream->ops->abort(client->bench->stream);
+    assert_int_equal(end_of(client, broken), NGHTTP2_CANCEL);
+    assert_int_equal(client->bench->closed, 0);
+}
+
+static void open_windows(struct client *client)
+{
+    const nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 64 << 20};
+    nghttp2_submit_settings(client->session, NGHTTP2_FLAG_NONE, &window, 1);
+    nghttp2_session_set_local_window_size(client->session, NGHTTP2_FLAG_NONE, 0, 128 << 20);
+}
+
+/* Both answers always have bytes: neither may wait until the other has none. */
+static void test_answers_share_the_connection(void **state)
+{
+    struct client *client = *state;
+    struct bench *bench = client->bench;
+    struct wg_stream *streams[2];
+    int32_t ids[2];
+    open_windows(client);
+    bench->on_body_end = begin_much;
+    for (unsigned i = 0; i < 2; i++) {
+        bench->heads = 0;
+        ids[i] = request(client, "GET", 0);
+        assert_true(until(client, has_head));
+        streams[i] = bench->stream;
+    }
+    for (unsigned turn = 0; turn < 2000 && bench->gone == 0; turn++) {
+        for (unsigned i = 0; i < 2; i++) {
+            bench->stream = streams[i];
+            fill(bench);
+        }
+        loop_for(bench->loop, WG_USEC_PER_MSEC);
+        pump(client);
+        if (seen_of(client, ids[0])->body + seen_of(client, ids[1])->body > 4 << 20)
+            break;
+    }
+    assert_true(seen_of(client, ids[0])->body > 1 << 20);
+    assert_true(seen_of(client, ids[1])->body > 1 << 20);
 }
 
 /* Nothing is pending: silence between two events is nobody's fault. */
@@ -509,6 +609,40 @@ static void test_an_idle_connection_is_told_and_closed(void **state)
     assert_int_equal(client->bench->error, 0);
 }
 
+static wg_usec cpu_time(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * WG_USEC_PER_SEC + usage.ru_utime.tv_usec +
+           usage.ru_stime.tv_usec;
+}
+
+static void request_and_reset(struct client *client)
+{
+    const int32_t id = request(client, "GET", 0);
+    push(client);
+    loop_for(client->bench->loop, 5 * WG_USEC_PER_MSEC);
+    nghttp2_submit_rst_stream(client->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
+    push(client);
+}
+
+/* Idle a second time, with a GOAWAY that the client does not take: the loop sleeps all the same. */
+static void test_a_client_that_reads_no_goaway_costs_no_time(void **state)
+{
+    struct client *client = *state;
+    client->bench->limits.idle_timeout = 30 * WG_USEC_PER_MSEC;
+    client->bench->on_body_end = begin_much;
+    open_windows(client);
+    request_and_reset(client);
+    loop_for(client->bench->loop, 60 * WG_USEC_PER_MSEC);
+    request_and_reset(client);
+    loop_for(client->bench->loop, 60 * WG_USEC_PER_MSEC);
+    assert_int_equal(client->bench->gone, 2);
+    const wg_usec before = cpu_time();
+    loop_for(client->bench->loop, 300 * WG_USEC_PER_MSEC);
+    assert_true(cpu_time() - before < 60 * WG_USEC_PER_MSEC);
+}
+
 static void test_a_flood_is_calmed(void **state)
 {
     struct client *client = *state;
@@ -562,16 +696,20 @@ int main(void)
         TEST(test_an_early_answer_leaves_the_connection_good),
         TEST(test_a_broken_answer_is_delivered_and_reset),
         TEST(test_trailers_follow_the_body),
+        TEST(test_an_answer_may_have_a_large_head),
         TEST(test_a_reset_is_told_at_once),
         TEST(test_a_lost_connection_is_told),
         TEST(test_a_client_that_reads_drains),
         TEST(test_a_shut_window_meets_the_write_timeout),
+        TEST(test_an_end_behind_a_shut_window_meets_the_write_timeout),
+        TEST(test_answers_share_the_connection),
         TEST(test_a_silent_stream_does_not),
         TEST(test_a_body_that_stalls_is_told),
         TEST(test_excess_streams_are_refused),
         TEST(test_closing_inside_of_head),
         TEST(test_a_drain_has_two_steps),
         TEST(test_an_idle_connection_is_told_and_closed),
+        TEST(test_a_client_that_reads_no_goaway_costs_no_time),
         TEST(test_a_flood_is_calmed),
         TEST(test_nonsense_is_a_protocol_error),
         TEST(test_the_preface_may_come_in_pieces),
