@@ -13,6 +13,7 @@ enum { FIELD_OVERHEAD = 32, REFS_MAX = 2 * (WG_FIELDS_MAX + PSEUDO_COUNT) };
 struct h2_head {
     size_t bytes, max_bytes;
     bool overflowed;
+    bool is_head;
     const char *why; /* what was wrong with a field; then no more are stored */
     uint64_t seen;
     struct wg_slice pseudo[PSEUDO_COUNT]; /* ptr NULL: absent */
@@ -72,6 +73,7 @@ static const char *add_pseudo(struct h2_head *head, struct wg_slice name, struct
         if (head->pseudo[i].ptr)
             return "pseudo-header field twice";
         head->pseudo[i] = value;
+        head->is_head |= i == METHOD && wg_slice_eq(value, WG_SLICE("HEAD"));
         return NULL;
     }
     return "unknown pseudo-header field";
@@ -134,6 +136,11 @@ bool h2_head_add(struct h2_head *head, nghttp2_rcbuf *name, nghttp2_rcbuf *value
 bool h2_head_overflowed(const struct h2_head *head)
 {
     return head->overflowed;
+}
+
+bool h2_head_is_head(const struct h2_head *head)
+{
+    return head->is_head;
 }
 
 /* ---- the complete block ---- */

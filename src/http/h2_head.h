@@ -17,6 +17,8 @@ struct h2_head *h2_head_free(struct h2_head *head);
  * dropped at once. True while it is within its limits. */
 bool h2_head_add(struct h2_head *head, nghttp2_rcbuf *name, nghttp2_rcbuf *value);
 bool h2_head_overflowed(const struct h2_head *head);
+/* The method is HEAD, also in a block that is over its limits or bad: a refusal has no body either. */
+bool h2_head_is_head(const struct h2_head *head);
 
 /* The block is complete, and a request's head. Nothing is taken that our HTTP/1.1 parser would refuse: the
  * request leaves as HTTP/1.1. WG_H1_BAD: 400, *ret_why is static text; WG_H1_TOO_LARGE: 431. Slices borrow
