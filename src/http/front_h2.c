@@ -317,6 +317,7 @@ static void greet(struct h2_front *h2)
     };
     WG_ASSERT(nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, WG_COUNT_OF(settings)) == 0);
     nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW);
+    WG_ASSERT(h2_collect(h2)); /* now: it comes before everything, even before a GOAWAY by hand */
     h2->settings_deadline = front_in_future(&h2->base, h2->base.limits->header_timeout);
     h2_arm(h2, h2->settings_deadline);
 }

@@ -6,7 +6,7 @@
 
 #define SLICE         4096 /* fed at once: between two, resets that were provoked are counted */
 #define CONTROL_MAX   64   /* control frames that wait before they are serialised */
-#define CONTROL_FLOOD 1000 /* and those that may: of a client that makes us talk and does not listen */
+#define CONTROL_FLOOD 1000 /* and those that may, beside one answer a stream: see settle_control */
 #define DISCARD_MAX   (4 * 1024 * 1024)
 
 #define CONTINUATIONS_FREE 8 /* of a block: more than what limits.maxHeaderBytes allows by default needs */
@@ -150,7 +150,6 @@ static int on_invalid_field(nghttp2_session *session WG_UNUSED, const nghttp2_fr
 static void begin_request(struct h2_front *h2, struct h2_stream *stream, const struct wg_request *request,
                           bool end)
 {
-    stream->no_body = wg_slice_eq(request->method, WG_SLICE("HEAD"));
     stream->expects = request->expect_continue;
     stream->request = end ? H2_REQUEST_END : H2_REQUEST_BODY;
     if (request->body == WG_BODY_LENGTH)
@@ -173,6 +172,7 @@ static void take_request(struct h2_front *h2, struct h2_stream *stream, bool end
     const struct wg_request *request;
     const char *why = "";
     stream->request = end ? H2_REQUEST_END : H2_REQUEST_BODY;
+    stream->no_body = h2_head_is_head(h2->head);
     switch (h2_head_request(h2->head, end, &request, &why)) {
     case WG_H1_OK:
         begin_request(h2, stream, request, end);
@@ -342,11 +342,12 @@ static void broken(struct h2_front *h2, ssize_t error)
         h2_end(h2, NGHTTP2_PROTOCOL_ERROR, nghttp2_strerror((int)error));
 }
 
-/* Between two slices the answers to control frames are made, so that the resets among them are counted. */
+/* Between two slices the answers to control frames are made, so that the resets among them are counted.
+ * False: the client makes us talk and does not listen. */
 static bool settle_control(struct h2_front *h2)
 {
     const size_t queued = nghttp2_session_get_outbound_queue_size(h2->session);
-    return queued <= CONTROL_MAX || (queued <= CONTROL_FLOOD && h2_collect(h2));
+    return queued <= CONTROL_MAX || (queued <= CONTROL_FLOOD + h2->n_streams && h2_collect(h2));
 }
 
 void h2_feed(struct h2_front *h2, const char *data, size_t len)

@@ -20,7 +20,7 @@ struct client {
     struct seen seen[2 * STREAMS];
     uint32_t goaway_error;
     int32_t goaway_last;
-    unsigned goaways;
+    unsigned goaways, answers;
     size_t upload; /* bytes that a request's body still has */
     size_t used;   /* of bench->got */
     bool no_credit;
@@ -65,6 +65,7 @@ static int on_frame(nghttp2_session *session WG_UNUSED, const nghttp2_frame *fra
     if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
         seen_of(client, frame->hd.stream_id)->ended = true;
+    client->answers += frame->hd.type == NGHTTP2_HEADERS;
     return 0;
 }
 
@@ -98,7 +99,7 @@ static int set_up(void **state)
     nghttp2_session_callbacks_new(&callbacks);
     nghttp2_option_new(&option);
     nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_peer_max_concurrent_streams(option, 1000);
+    nghttp2_option_set_peer_max_concurrent_streams(option, 2000);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_chunk);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
@@ -232,6 +233,20 @@ static void test_a_head_has_no_body(void **state)
     const int32_t id = request(client, "HEAD", 0);
     assert_int_equal(end_of(client, id), 0);
     assert_int_equal(seen_of(client, id)->status, 200);
+    assert_int_equal(seen_of(client, id)->body, 0);
+}
+
+/* Here it is answered with 431. */
+static void test_a_refused_head_has_no_body_either(void **state)
+{
+    struct client *client = *state;
+    char path[9000];
+    snprintf(path, sizeof(path), "/%0*d", (int)sizeof(path) - 2, 0);
+    const nghttp2_nv nv[] = {NV(":method", "HEAD"), NV(":scheme", "http"), NV(":path", path),
+                             NV(":authority", "x")};
+    const int32_t id = nghttp2_submit_request(client->session, NULL, nv, 4, NULL, NULL);
+    assert_int_equal(end_of(client, id), 0);
+    assert_int_equal(seen_of(client, id)->status, 431);
     assert_int_equal(seen_of(client, id)->body, 0);
 }
 
@@ -561,6 +576,52 @@ static void test_excess_streams_are_refused(void **state)
         nghttp2_session_get_remote_settings(client->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS), 32);
 }
 
+/* For one read of the front. */
+static void push_at_once(struct client *client)
+{
+    struct wg_buf bytes = WG_BUF_INIT(64 * 1024);
+    const uint8_t *data;
+    ssize_t n;
+    while ((n = nghttp2_session_mem_send(client->session, &data)) > 0)
+        wg_buf_add(&bytes, data, (size_t)n);
+    assert_false(bytes.failed);
+    assert_int_equal(send(client->bench->client, bytes.data, bytes.len, MSG_NOSIGNAL), bytes.len);
+    wg_buf_clear(&bytes);
+}
+
+static void answer_with_a_page(struct bench *bench)
+{
+    char value[401]; /* another one each time, or it would be compressed */
+    struct wg_response response = {.status = 200, .body = WG_BODY_NONE};
+    snprintf(value, sizeof(value), "%0400u", bench->heads);
+    assert_int_equal(wg_fields_add(&response.fields, WG_SLICE("x-page"), wg_slice_str(value)), 0);
+    bench->stream->ops->head(bench->stream, &response);
+}
+
+enum { MANY = 1900 };
+
+static bool all_are_answered(void *arg)
+{
+    struct client *client = arg;
+    pump(client);
+    return client->answers == MANY + 1;
+}
+
+/* As many answers as there may be streams can wait at one time: that is no flood. */
+static void test_many_answers_at_one_time_are_no_flood(void **state)
+{
+    struct client *client = *state;
+    client->bench->limits.max_streams = 2000;
+    client->bench->on_body_end = answer_with_a_page;
+    assert_int_equal(end_of(client, request(client, "GET", 0)), 0);
+    for (unsigned i = 0; i < MANY; i++)
+        request(client, "GET", 0);
+    push_at_once(client);
+    loop_for(client->bench->loop, 50 * WG_USEC_PER_MSEC);
+    assert_true(until(client, all_are_answered));
+    assert_int_equal(client->goaways, 0);
+}
+
 static void close_front(struct bench *bench)
 {
     wg_front_close(bench->front, true);
@@ -663,6 +724,21 @@ static void test_nonsense_is_a_protocol_error(void **state)
     assert_int_equal(client->goaway_error, NGHTTP2_PROTOCOL_ERROR);
 }
 
+/* Even then our preface comes first, or the client would not understand why it is over. */
+static void test_a_flood_right_behind_the_preface_is_told(void **state)
+{
+    struct client *client = *state;
+    static const char ping[9 + 8] = {[2] = 8, [3] = NGHTTP2_PING};
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"; /* and SETTINGS */
+    char bytes[sizeof(preface) - 1 + 300 * sizeof(ping)];
+    memcpy(bytes, preface, sizeof(preface) - 1);
+    for (size_t at = sizeof(preface) - 1; at < sizeof(bytes); at += sizeof(ping))
+        memcpy(bytes + at, ping, sizeof(ping));
+    assert_int_equal(send(client->bench->client, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
+    assert_true(until(client, has_ended));
+    assert_int_equal(client->goaway_error, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
 static void test_the_preface_may_come_in_pieces(void **state)
 {
     struct client *client = *state;
@@ -691,6 +767,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_requests_share_a_connection),
         TEST(test_a_head_has_no_body),
+        TEST(test_a_refused_head_has_no_body_either),
         TEST(test_a_body_waits_until_it_is_wanted),
         TEST(test_a_paused_body_goes_on),
         TEST(test_an_early_answer_leaves_the_connection_good),
@@ -706,12 +783,14 @@ int main(void)
         TEST(test_a_silent_stream_does_not),
         TEST(test_a_body_that_stalls_is_told),
         TEST(test_excess_streams_are_refused),
+        TEST(test_many_answers_at_one_time_are_no_flood),
         TEST(test_closing_inside_of_head),
         TEST(test_a_drain_has_two_steps),
         TEST(test_an_idle_connection_is_told_and_closed),
         TEST(test_a_client_that_reads_no_goaway_costs_no_time),
         TEST(test_a_flood_is_calmed),
         TEST(test_nonsense_is_a_protocol_error),
+        TEST(test_a_flood_right_behind_the_preface_is_told),
         TEST(test_the_preface_may_come_in_pieces),
         TEST(test_half_a_preface_is_a_late_head),
     };
