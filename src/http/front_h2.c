@@ -11,9 +11,8 @@
 #define CONNECTION_WINDOW (4 * 1024 * 1024) /* credited as it is read, so it holds nothing */
 #define OUTBOUND_ACKS     200
 #define SETTINGS_MAX      32
-#define CONTINUATIONS_MAX (1024 * 1024) /* nghttp2 counts too many: we count ourselves */
-#define ANSWER_HEAD_MAX   (128 * 1024)  /* more than a back takes, with what we add */
-#define LINGER            WG_USEC_PER_SEC
+#define CONTINUATIONS_MAX (1024 * 1024)         /* nghttp2 counts too many: we count ourselves */
+#define ANSWER_HEAD_MAX   (128 * 1024)          /* more than a back takes, with what we add */
 #define NOTICE            WG_USEC_PER_SEC       /* from the first GOAWAY to the second at least */
 #define NOTICE_MOST       (3 * WG_USEC_PER_SEC) /* if the PING between them is not answered */
 
@@ -72,7 +71,7 @@ static void set_state(struct h2_front *h2, enum h2_state state)
         h2->idle_deadline = WG_USEC_NEVER;
         break;
     case H2_LINGER:
-        set_step(h2, LINGER);
+        set_step(h2, H2_LINGER_TIME);
         stop_clocks(h2);
         break;
     case H2_ENDING:

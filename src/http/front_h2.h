@@ -9,6 +9,9 @@
 #include "glitch.h"
 #include "h2_head.h"
 
+/* How long is taken in what comes behind the end of an answer, or of all. */
+#define H2_LINGER_TIME WG_USEC_PER_SEC
+
 enum h2_state {
     H2_OPEN,    /* streams come and go */
     H2_NOTICED, /* the client was told that the end is near, and what it had sent by then is served */
@@ -68,8 +71,8 @@ struct h2_stream {
     bool deferred;           /* nghttp2 waits to be told of bytes */
     bool above;              /* pending went over the high mark */
     struct wg_chain in, out; /* body that is not wanted yet, at most a window of it; answer not sent yet */
-    uint64_t declared, received; /* declared: UINT64_MAX if it was not */
-    struct wg_buf trailers;      /* of the answer: name NUL value NUL … */
+    uint64_t declared;       /* length of the request's body; UINT64_MAX if it was not */
+    struct wg_buf trailers;  /* of the answer: name NUL value NUL … */
     wg_usec read_deadline, write_deadline;
 };
 

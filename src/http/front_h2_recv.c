@@ -53,8 +53,6 @@ static int on_data(nghttp2_session *session, uint8_t flags WG_UNUSED, int32_t id
     struct h2_stream *stream = stream_of(h2, id);
     /* The connection's window is credited whatever becomes of the stream: a held upload starves nobody. */
     nghttp2_session_consume_connection(session, len);
-    if (stream)
-        stream->received += len;
     if (!stream || !stream->stream.x)
         nghttp2_session_consume_stream(session, id, len); /* behind an early answer: thrown away */
     else if (takes_body(stream) && stream->in.len == 0)

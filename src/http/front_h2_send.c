@@ -12,7 +12,6 @@
 #define FLUSHES_A_TURN 4
 #define IOV_MAX_TURN   16
 #define OPAQUE         "wakegate"
-#define LINGER         WG_USEC_PER_SEC
 
 /* ---- frames into bytes ---- */
 
@@ -148,7 +147,7 @@ static void note_sent(struct h2_front *h2, struct h2_stream *stream)
     stream->answer = H2_ANSWER_SENT;
     stream->write_deadline = WG_USEC_NEVER;
     if (stream->request == H2_REQUEST_BODY) {
-        stream->read_deadline = front_in_future(&h2->base, LINGER);
+        stream->read_deadline = front_in_future(&h2->base, H2_LINGER_TIME);
         h2_arm(h2, stream->read_deadline);
     }
 }
