@@ -83,6 +83,7 @@ static int on_server_name(SSL *ssl, int *alert WG_UNUSED, void *arg WG_UNUSED)
 /* AUTO_RETRY off: a peer that sends messages without data (key updates) does not hold the thread. */
 static bool set_up_protocol(SSL_CTX *ssl)
 {
+    char groups[] = "X25519:P-256:P-384"; /* OpenSSL's macro takes the const away */
     SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
@@ -92,8 +93,7 @@ static bool set_up_protocol(SSL_CTX *ssl)
     SSL_CTX_set_alpn_select_cb(ssl, on_alpn, NULL);
     SSL_CTX_set_tlsext_servername_callback(ssl, on_server_name);
     return SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1 &&
-           SSL_CTX_set_cipher_list(ssl, suites_12) == 1 &&
-           SSL_CTX_set1_groups_list(ssl, "X25519:P-256:P-384") == 1;
+           SSL_CTX_set_cipher_list(ssl, suites_12) == 1 && SSL_CTX_set1_groups_list(ssl, groups) == 1;
 }
 
 static bool set_up_sessions(SSL_CTX *ssl, const struct client_ca *ca)
