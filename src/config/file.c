@@ -64,7 +64,7 @@ const char *file_unreadable(const char *path)
 
 static const char *read_small(const char *path, struct wg_buf *out)
 {
-    struct stat st;
+    struct stat st = {0};
     int fd WG_AUTO_CLOSE = -1;
     const char *wrong = open_regular(path, &fd, &st);
 

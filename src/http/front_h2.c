@@ -11,9 +11,10 @@
 #define CONNECTION_WINDOW (4 * 1024 * 1024) /* credited as it is read, so it holds nothing */
 #define OUTBOUND_ACKS     200
 #define SETTINGS_MAX      32
-#define CONTINUATIONS_MAX (1024 * 1024)         /* nghttp2 counts too many: we count ourselves */
-#define ANSWER_HEAD_MAX   (128 * 1024)          /* more than a back takes, with what we add */
-#define NOTICE            WG_USEC_PER_SEC       /* from the first GOAWAY to the second at least */
+#define RESETS_MAX        (1024 * 1024)   /* nghttp2 does not know tricks from impatience: see glitch.h */
+#define CONTINUATIONS_MAX (1024 * 1024)   /* nghttp2 counts too many: we count ourselves */
+#define ANSWER_HEAD_MAX   (128 * 1024)    /* more than a back takes, with what we add */
+#define NOTICE            WG_USEC_PER_SEC /* from the first GOAWAY to the second at least */
 #define NOTICE_MOST       (3 * WG_USEC_PER_SEC) /* if the PING between them is not answered */
 
 /* ---- deadlines ---- */
@@ -296,6 +297,9 @@ static nghttp2_session *new_session(struct h2_front *h2)
     nghttp2_option_set_max_outbound_ack(option, OUTBOUND_ACKS);
     nghttp2_option_set_max_settings(option, SETTINGS_MAX);
     h2_accept_unknown(option);
+#ifdef WAKEGATE_NGHTTP2_RESETS
+    nghttp2_option_set_stream_reset_rate_limit(option, RESETS_MAX, RESETS_MAX);
+#endif
 #ifdef WAKEGATE_NGHTTP2_CONTINUATIONS
     nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
 #endif

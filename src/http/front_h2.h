@@ -73,7 +73,7 @@ struct h2_stream {
     struct wg_chain in, out; /* body that is not wanted yet, at most a window of it; answer not sent yet */
     uint64_t declared;       /* length of the request's body; UINT64_MAX if it was not */
     struct wg_buf trailers;  /* of the answer: name NUL value NUL … */
-    wg_usec read_deadline, write_deadline;
+    wg_usec born, read_deadline, write_deadline;
 };
 
 static inline struct h2_front *h2_of(struct wg_front *front)

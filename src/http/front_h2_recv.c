@@ -7,6 +7,7 @@
 #define SLICE         4096 /* fed at once: between two, resets that were provoked are counted */
 #define CONTROL_MAX   64   /* control frames that wait before they are serialised */
 #define CONTROL_FLOOD 1000 /* and those that may, beside one answer a stream: see settle_control */
+#define RESET_SOON    (500 * WG_USEC_PER_MSEC)
 #define DISCARD_MAX   (4 * 1024 * 1024)
 
 #define CONTINUATIONS_FREE 8 /* of a block: more than what limits.maxHeaderBytes allows by default needs */
@@ -93,6 +94,7 @@ static void begin_stream(struct h2_front *h2, int32_t id)
     struct h2_stream *stream = WG_NEW(struct h2_stream);
     stream->stream = (struct wg_stream){.ops = &h2_stream_ops, .front = &h2->base};
     stream->id = id;
+    stream->born = wg_loop_now(h2->base.loop);
     stream->declared = UINT64_MAX;
     stream->read_deadline = stream->write_deadline = WG_USEC_NEVER;
     wg_list_append(&h2->streams, &stream->link);
@@ -251,6 +253,14 @@ static int on_begin_frame(nghttp2_session *session WG_UNUSED, const nghttp2_fram
     }
 }
 
+/* A reset costs while its answer is not complete, unless the client had waited for it: impatience is no
+ * trick, and behind a gateway many impatient users share one connection. */
+static bool is_trick(const struct h2_front *h2, const struct h2_stream *stream)
+{
+    return !stream ||
+           (stream->answer < H2_ANSWER_SENT && wg_loop_now(h2->base.loop) - stream->born < RESET_SOON);
+}
+
 static int on_frame(nghttp2_session *session WG_UNUSED, const nghttp2_frame *frame, void *arg)
 {
     struct h2_front *h2 = h2_of(arg);
@@ -267,7 +277,7 @@ static int on_frame(nghttp2_session *session WG_UNUSED, const nghttp2_frame *fra
             return h2_spend(h2, GLITCH_EMPTY_FRAME);
         return 0;
     case NGHTTP2_RST_STREAM:
-        return !stream || stream->answer < H2_ANSWER_SENT ? h2_spend(h2, GLITCH_RESET) : 0;
+        return is_trick(h2, stream) ? h2_spend(h2, GLITCH_RESET) : 0;
     case NGHTTP2_SETTINGS:
         if (frame->hd.flags & NGHTTP2_FLAG_ACK)
             h2->settings_deadline = WG_USEC_NEVER;

@@ -403,6 +403,32 @@ static void test_a_reset_is_told_at_once(void **state)
     assert_int_equal(client->bench->closed, 0);
 }
 
+static bool all_gone(void *arg)
+{
+    struct client *client = arg;
+    pump(client);
+    return client->bench->gone == 1200;
+}
+
+/* Many who share a connection, and give up after a while: that is no flood. */
+static void test_impatience_is_no_flood(void **state)
+{
+    struct client *client = *state;
+    client->bench->limits.max_streams = 2000;
+    client->bench->on_body_end = do_nothing;
+    for (unsigned i = 0; i < 1200; i++)
+        request(client, "GET", 0);
+    pump(client);
+    loop_for(client->bench->loop, 600 * WG_USEC_PER_MSEC);
+    for (int32_t id = 1; id < 2400; id += 2)
+        nghttp2_submit_rst_stream(client->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
+    assert_true(until(client, all_gone));
+    memset(client->seen, 0, sizeof(client->seen));
+    client->bench->on_body_end = bench_ok;
+    assert_int_equal(end_of(client, request(client, "GET", 0)), 0);
+    assert_int_equal(client->goaways, 0);
+}
+
 static void test_a_lost_connection_is_told(void **state)
 {
     struct client *client = *state;
@@ -775,6 +801,7 @@ int main(void)
         TEST(test_trailers_follow_the_body),
         TEST(test_an_answer_may_have_a_large_head),
         TEST(test_a_reset_is_told_at_once),
+        TEST(test_impatience_is_no_flood),
         TEST(test_a_lost_connection_is_told),
         TEST(test_a_client_that_reads_drains),
         TEST(test_a_shut_window_meets_the_write_timeout),
