@@ -16,7 +16,7 @@
 /* One listener: what it presents, and where that comes from. */
 struct presented {
     struct wg_config *config;                  /* a reference: the newest one that has its address */
-    const struct wg_config_listener *listener; /* in it */
+    const struct wg_config_listener *listener; /* in it; NULL: replaced by another */
     struct wg_tls *tls;                        /* NULL: cleartext */
     uint64_t read,
         seen; /* what its files looked like, in one number: when they were read; at the last look */
@@ -134,12 +134,24 @@ static void publish(struct server *server)
     wg_tls_set_unref(set);
 }
 
-static struct presented *find(struct certificates *certificates, const char *address)
+/* Listeners whose port the system chooses may have one address: they are matched in their order. */
+static struct presented *find(struct certificates *loaded, const char *address)
 {
-    for (size_t i = 0; i < certificates->n; i++)
-        if (strcmp(certificates->items[i].listener->address.text, address) == 0)
-            return &certificates->items[i];
+    for (size_t i = 0; i < loaded->n; i++) {
+        const struct wg_config_listener *listener = loaded->items[i].listener;
+        if (listener && strcmp(listener->address.text, address) == 0)
+            return &loaded->items[i];
+    }
     return NULL;
+}
+
+/* What is left in `loaded` is to be freed, and found no more. */
+static void replace(struct presented *runs, struct presented *loaded)
+{
+    const struct presented old = *runs;
+    *runs = *loaded;
+    *loaded = old;
+    loaded->listener = NULL;
 }
 
 void certificates_take(struct server *server, struct certificates *loaded)
@@ -147,11 +159,8 @@ void certificates_take(struct server *server, struct certificates *loaded)
     for (size_t i = 0; i < server->certificates->n; i++) {
         struct presented *runs = &server->certificates->items[i];
         struct presented *new = find(loaded, runs->listener->address.text);
-        if (!new)
-            continue;
-        const struct presented old = *runs;
-        *runs = *new;
-        *new = old;
+        if (new)
+            replace(runs, new);
     }
     certificates_free(loaded);
     publish(server);

@@ -479,6 +479,35 @@ def test_reloads_switch_tls_on_and_off(secure, ca, sim):
     proc.wait_for(lambda: shown(g, ca) == "renewed", 10, "its files are still looked at")
 
 
+def test_listeners_whose_ports_the_system_chose(secure, ca, sim):
+    """Two listeners with port 0 have one address in the file: a reload takes them in their order, and mixes nothing up."""
+    g = secure([static_model("m", [sim()])], tls_options(ca.issue("a.test", "DNS:a.test")), start=False)
+
+    def unnamed(name):
+        own = {"tls": tls_options(ca.issue(name, "DNS:a.test"))}
+        return [*listeners(g, None), {"address": "127.0.0.1:0", **own}, {"address": "127.0.0.1:0"}]
+
+    g.write(listeners=unnamed("a.test"))
+    g.start()
+    hidden, plain = (
+        int(g.process.wait_log(r"for which the system chose port (\d+)", count=count)[1]) for count in (1, 2)
+    )
+
+    def presented():
+        with Client(plain, timeout=5) as client:
+            assert client.call(body=chat()).status == 200
+        with TlsClient(hidden, client_context(ca.file), timeout=5) as client:
+            assert client.call(body=chat()).status == 200
+            return client.served
+
+    assert presented() == "a.test"
+    for count, name in enumerate(("a.test", "renewed"), 1):
+        g.write(listeners=unnamed(name))
+        g.process.signal(signal.SIGHUP)
+        proc.wait_for(lambda: g.metric("wakegate_config_reloads_total", result="ok") == count, 10, "the reload")
+        assert presented() == name
+
+
 def test_files_that_come_later(secure, ca, sim):
     """A ConfigMap can be there before the Secret that it names: the reload fails once, and is made up for without a word."""
     g = secure([static_model("m", [sim()])], tls_options(ca.issue("a.test", "DNS:a.test")))
