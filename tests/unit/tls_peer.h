@@ -113,7 +113,8 @@ static inline SSL *peer_client_new(const struct pki *pki, int fd, struct peer_sp
     SSL *client = SSL_new(context);
     SSL_CTX_free(context);
     if (spec.server_name)
-        SSL_set_tlsext_host_name(client, spec.server_name);
+        SSL_ctrl(client, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                 (void *)(uintptr_t)spec.server_name); /* the macro casts the const away */
     if (spec.session)
         assert_int_equal(SSL_set_session(client, spec.session), 1);
     SSL_set_fd(client, fd);
