@@ -114,7 +114,7 @@ static const char *const contract =
     "workers: 3\nstateDir: \"\"\n"
     "log: { level: debug, format: json, access: false }\n"
     "shutdown: { delay: 5s, grace: 1m }\n"
-    "limits: { maxHeldBytes: 2Gi, maxConnections: 100, maxStreams: 128, headerTimeout: 1s, bodyIdleTimeout: "
+    "limits: { maxHeldBytes: 2Gi, maxConnections: 100, maxStreams: 64, headerTimeout: 1s, bodyIdleTimeout: "
     "2s, "
     "writeIdleTimeout: 3s, idleTimeout: 4s, maxHeaderBytes: 32Ki }\n"
     "kubernetes: { kubeconfig: \"\", context: \"\" }\n"
@@ -154,6 +154,7 @@ static void the_contract_is_understood(void **state)
     assert_int_equal(config->log.level, WG_LOG_DEBUG);
     assert_int_equal(config->log.format, WG_LOG_JSON);
     assert_false(config->log.access);
+    assert_int_equal(config->limits.max_streams, 64);
     assert_int_equal(config->n_trusted_peers, 3);
     assert_string_equal(model->upstream_model, "Qwen/Qwen3-8B");
     assert_int_equal(model->process.port, 7000);
