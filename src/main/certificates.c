@@ -48,6 +48,8 @@ static void fold_file(uint64_t *print, const char *path)
     fold(print, (uint64_t)st.st_size);
     fold(print, (uint64_t)st.st_mtim.tv_sec);
     fold(print, (uint64_t)st.st_mtim.tv_nsec);
+    fold(print, (uint64_t)st.st_ctim.tv_sec); /* a key that may be read from now on is a change, too */
+    fold(print, (uint64_t)st.st_ctim.tv_nsec);
 }
 
 static uint64_t look_at(const struct wg_config_tls *tls)
