@@ -6,7 +6,7 @@ import pytest
 
 from harness import proc
 from harness.backend import Backend
-from harness.gate import Gate
+from harness.gate import Gate, static_model
 from harness.sim import Sim, SimServer
 
 
@@ -65,6 +65,16 @@ def backend():
     yield make
     for one in started:
         one.stop()
+
+
+@pytest.fixture
+def front(gate, backend):
+    """A warm model behind a backend that remembers what it got."""
+    b = backend()
+    g = gate([static_model("m", [b])])
+    g.warm()
+    b.requests.clear()
+    return g, b
 
 
 @pytest.fixture

@@ -18,16 +18,6 @@ BODY = json.dumps(chat()).encode()
 KEY = {"tenants": [{"name": "t", "keys": [{"sha256": proc.sha256("k")}]}]}
 
 
-@pytest.fixture
-def front(gate, backend):
-    """A warm model behind a backend that remembers what it got."""
-    b = backend()
-    g = gate([static_model("m", [b])])
-    g.warm()
-    b.requests.clear()
-    return g, b
-
-
 def fields(*more):
     return request_fields(headers=more)
 
