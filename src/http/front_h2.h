@@ -50,10 +50,11 @@ struct h2_front {
     char *fill;           /* where frames are collected in a flush; NULL: in out */
     size_t filled, room;
     struct glitch glitch;
-    bool doomed;    /* the glitch bucket is empty */
-    bool capped;    /* the SETTINGS frame with our limit of streams is out */
-    bool ping_back; /* the PING behind the notice was answered */
-    bool inside;    /* a head is being handed up */
+    bool doomed;             /* the glitch bucket is empty */
+    bool capped;             /* the SETTINGS frame with our limit of streams is out */
+    bool ping_back;          /* the PING behind the notice was answered */
+    bool inside;             /* a head is being handed up */
+    unsigned early_refusals; /* streams in excess before the client acknowledged our SETTINGS */
     size_t discarded;
     wg_usec head_deadline, settings_deadline, write_deadline, idle_deadline, step_deadline;
     struct wg_timer timer; /* at the nearest deadline or earlier */

@@ -9,6 +9,7 @@
 #define DATA_SMALL     4096 /* what nghttp2 has room for without growing its buffer */
 #define DATA_LARGE     16384
 #define OUT_MAX        (64 * 1024) /* of frames that wait for the connection, before no more are made */
+#define EARLY_REFUSALS 2000
 #define FLUSHES_A_TURN 4
 #define IOV_MAX_TURN   16
 #define OPAQUE         "wakegate"
@@ -152,6 +153,15 @@ static void note_sent(struct h2_front *h2, struct h2_stream *stream)
     }
 }
 
+/* NO_ERROR, CANCEL and INTERNAL_ERROR are ours; all else the client has provoked. But a gateway that begins
+ * with a burst does not know the limit of streams before it has read our SETTINGS. */
+static bool is_provoked(struct h2_front *h2, uint32_t error)
+{
+    if (error == NGHTTP2_REFUSED_STREAM && h2->settings_deadline != WG_USEC_NEVER)
+        return ++h2->early_refusals > EARLY_REFUSALS;
+    return error != NGHTTP2_NO_ERROR && error != NGHTTP2_CANCEL && error != NGHTTP2_INTERNAL_ERROR;
+}
+
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct h2_front *h2 = h2_of(arg);
@@ -166,12 +176,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
             nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, (const uint8_t *)OPAQUE);
         return 0;
     case NGHTTP2_RST_STREAM:
-        /* Ours are NO_ERROR, CANCEL and INTERNAL_ERROR; all else the client has provoked. */
-        if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
-            frame->rst_stream.error_code != NGHTTP2_CANCEL &&
-            frame->rst_stream.error_code != NGHTTP2_INTERNAL_ERROR)
-            return h2_spend(h2, GLITCH_PROVOKED_RESET);
-        return 0;
+        return is_provoked(h2, frame->rst_stream.error_code) ? h2_spend(h2, GLITCH_PROVOKED_RESET) : 0;
     default:
         break;
     }

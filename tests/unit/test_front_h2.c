@@ -648,6 +648,22 @@ static void test_many_answers_at_one_time_are_no_flood(void **state)
     assert_int_equal(client->goaways, 0);
 }
 
+/* Our limit is not known before our SETTINGS have come. */
+static void test_a_burst_may_come_before_the_settings(void **state)
+{
+    struct client *client = *state;
+    client->bench->on_body_end = do_nothing;
+    for (unsigned i = 0; i < 1000; i++)
+        request(client, "GET", 0);
+    push(client);
+    assert_int_equal(end_of(client, 2 * 1000 - 1), NGHTTP2_REFUSED_STREAM);
+    assert_int_equal(client->bench->heads, 32);
+    memset(client->seen, 0, sizeof(client->seen));
+    bench_ok(client->bench); /* the last of those that were taken */
+    assert_int_equal(end_of(client, 2 * 32 - 1), 0);
+    assert_int_equal(client->goaways, 0);
+}
+
 static void close_front(struct bench *bench)
 {
     wg_front_close(bench->front, true);
@@ -810,6 +826,7 @@ int main(void)
         TEST(test_a_silent_stream_does_not),
         TEST(test_a_body_that_stalls_is_told),
         TEST(test_excess_streams_are_refused),
+        TEST(test_a_burst_may_come_before_the_settings),
         TEST(test_many_answers_at_one_time_are_no_flood),
         TEST(test_closing_inside_of_head),
         TEST(test_a_drain_has_two_steps),
