@@ -23,7 +23,7 @@ from harness.certificates import Authority, Mount, TlsClient, client_context, tl
 from harness.crowd import Background
 from harness.gate import process_model, static_model
 from harness.http1 import Client, chat, request_bytes
-from harness.http2 import Connection
+from harness.http2 import SETTINGS, Connection
 
 SPIFFE = "spiffe://example/search"
 
@@ -304,11 +304,27 @@ def test_certificates_of_clients_name_tenants(secure, ca, other_ca, backend):
     assert len(b.requests) == len(expected) + 3
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+def test_a_resumed_session_is_the_same_tenant(secure, ca, sim, version):
+    """The certificate of a client is not shown again when its session is resumed; its tenant is known all the same."""
+    options = tls_options(ca.issue("a.test", "DNS:a.test"), ca=ca.file)
+    g = secure([static_model("m", [sim()])], options, tenants=[{"name": "search", "keys": [{"san": SPIFFE}]}])
+    context = client_context(ca.file, ca.issue("search", f"URI:{SPIFFE}"), version)
+    session = None
+    for count in range(1, 4):
+        with TlsClient(g.tls_port, context, session=session) as client:
+            assert client.sock.session_reused == (count > 1)
+            assert client.call(body=chat()).status == 200
+            session = client.sock.session
+        assert g.metric("wakegate_tenant_requests_total", tenant="search", outcome="ok") == count
+
+
 # ---- those who do not speak TLS ----
 
 
 def test_other_protocols_and_garbage(secure, ca, sim):
-    """Plain HTTP, HTTP/2's preface and garbage on the TLS port are closed at once, and nobody else notices."""
+    """Plain HTTP, HTTP/2's preface and garbage on the TLS port are closed at once, and so is TLS on the port in cleartext;
+    nobody else notices."""
     server = sim(tokens=40, tokens_per_second=20)
     g = secure([static_model("m", [server])], tls_options(ca.issue("a.test", "DNS:a.test")))
     g.chat(max_tokens=1)
@@ -316,15 +332,16 @@ def test_other_protocols_and_garbage(secure, ca, sim):
         stream.request(body=chat(stream=True))
         g.wait_inflight(1)
         hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
-        for octets in (
-            request_bytes(body=chat()),
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            os.urandom(4096),
-            b"\x80\x2e\x01\x03\x01" + bytes(60),
-            hello + b"\xff" * 600,
-            b"\x16\x03\x01\xff\xff" + bytes(70000),
+        for port, octets in (
+            (g.tls_port, request_bytes(body=chat())),
+            (g.tls_port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+            (g.tls_port, os.urandom(4096)),
+            (g.tls_port, b"\x80\x2e\x01\x03\x01" + bytes(60)),
+            (g.tls_port, hello + b"\xff" * 600),
+            (g.tls_port, b"\x16\x03\x01\xff\xff" + bytes(70000)),
+            (g.port, client_hello(ca)),
         ):
-            with contextlib.closing(socket.create_connection(("127.0.0.1", g.tls_port), 10)) as sock:
+            with contextlib.closing(socket.create_connection(("127.0.0.1", port), 10)) as sock:
                 with contextlib.suppress(ConnectionError):
                     sock.sendall(octets)
                 assert ends(sock, 5 * proc.SLOW)
@@ -577,6 +594,54 @@ def test_the_end(secure, ca, sim):
     assert g.process.wait(15) == 0
 
 
+def test_who_leaves_is_held_no_longer(secure, ca, sim):
+    """A client that goes while it is held is gone at once, however it goes; by close_notify alone, it is answered with one.
+    Who stays does not notice."""
+    server = sim(load=600)
+    g = secure([static_model("m", [server])], tls_options(ca.issue("a.test", "DNS:a.test")))
+    context, h2 = client_context(ca.file), client_context(ca.file, alpn=("h2",))
+    with TlsClient(g.tls_port, context) as stays:
+        stays.request(body=chat(text="stays"))
+        g.wait_held(1)
+        for count, leave in enumerate(("close", "rst", "notify"), 1):
+            client, other = TlsClient(g.tls_port, context), Connection(g.tls_port, tls=h2)
+            client.request(body=chat())
+            stream = other.request(body=chat())
+            g.wait_held(3)
+            if leave == "notify":
+                other.cancel(stream)
+                client.sock.unwrap()
+            else:
+                getattr(other, leave)()
+                getattr(client, leave)()
+            g.wait_held(1, timeout=5 * proc.SLOW)
+            assert g.outcome("client_closed") == 2 * count
+            client.close()
+            other.close()
+        server.config(load=0)
+        assert stays.response().status == 200
+    assert [r["prompt"] for r in server.requests(prompts_only=True) if r["status"] == 200] == ["stays"]
+
+
+def test_str_04_heartbeats_come_through(secure, ca, sim):
+    """STR-04: each comment reaches the client when it is due, over HTTP/1.1 and HTTP/2, and the answer follows."""
+    server = sim(load=600)
+    hold = {"heartbeat": {"after": "200ms", "every": "200ms"}}
+    g = secure([static_model("m", [server], hold=hold)], tls_options(ca.issue("a.test", "DNS:a.test")))
+    with TlsClient(g.tls_port, client_context(ca.file)) as one, Connection(
+        g.tls_port, tls=client_context(ca.file, alpn=("h2",))
+    ) as two:
+        one.request(body=chat(stream=True))
+        stream = two.request(body=chat(stream=True))
+        r = one.response(until=lambda r: len(r.comments()) >= 2)
+        stream.wait(lambda s: len(s.comments()) >= 2, what="two comments")
+        assert g.held() == 2
+        server.config(load=0)
+        for r in (one.resume(r), stream.response()):
+            assert r.status == 200 and r.done and set(r.comments()) == {b": keepalive"}
+            assert r.text().startswith("the model was asleep") and r.events()[-1] == "[DONE]"
+
+
 @pytest.mark.parametrize("how", ["rst", "close"])
 def test_str_01_a_broken_answer_looks_broken(secure, ca, backend, how):
     """STR-01: the model server breaks off within an answer: over TLS it does not end well either, whether chunks frame it or
@@ -713,3 +778,19 @@ def test_large_bodies_over_http2(heavy, ca, warehouse, tmp_path):
     for i in range(2):
         assert sha256((tmp_path / f"down{i}").read_bytes()) == sha256(warehouse.goods)
     assert sorted(warehouse.taken) == sorted(map(sha256, bodies))
+
+
+def test_a_slow_reader_over_http2(heavy, ca, warehouse):
+    """A client whose windows are open, but who does not read for a while: the model server waits, and nothing is lost."""
+    context = client_context(ca.file, alpn=("h2",))
+    with Connection(heavy.tls_port, tls=context, window=DOWN, connection_window=2 * DOWN, receive_buffer=65536) as client:
+        client.wait_frame(SETTINGS)
+        client.read(False)
+        stream = client.request(body=chat())
+        stream.body = bytearray()  # grows in place
+        proc.wait_for(lambda: warehouse.peers and stands_still(warehouse.peers[-1]), 20, "the model server has to wait")
+        assert not stream.body
+        assert heavy.process.rss() < (UP + (32 << 20)) * proc.FAT
+        client.read(True)
+        r = stream.response()
+        assert r.status == 200 and r.done and sha256(r.body) == sha256(warehouse.goods)
