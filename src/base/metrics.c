@@ -146,7 +146,7 @@ static const struct metric metrics[] = {
      NULL},
     {"wakegate_connections", PROCESS(KIND_GAUGE, connections), PLAIN, "Client connections open now."},
     {"wakegate_buffered_bytes", PROCESS(KIND_GAUGE, held_bytes), PLAIN,
-     "Bytes of request bodies in memory now, waiting or being sent."},
+     "Bytes of requests in memory now, waiting or being sent."},
     {"wakegate_connections_refused_total", PROCESS(KIND_COUNTER, connections_refused), PLAIN,
      "Client connections refused because limits.maxConnections was reached."},
     {"wakegate_connections_calmed_total", PROCESS(KIND_COUNTER, connections_calmed), PLAIN,

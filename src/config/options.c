@@ -217,7 +217,8 @@ const struct option options[] = {
      .fallback = "1Gi",
      RANGE(KI, TI),
      ROOT(limits.max_held_bytes),
-     .prose = "All request bodies in memory, waiting or being sent."},
+     .prose = "All requests in memory, waiting or being sent: their bodies, as declared, and what is kept of "
+              "their heads."},
     {.path = "limits.maxConnections",
      .type = OPT_COUNT,
      .fallback = "20000",

@@ -116,8 +116,27 @@ static bool charge(struct exchange *x, uint64_t bytes)
         return true;
     }
     wg_gauge_add(&process->held_bytes, -(int64_t)bytes);
-    answer_refuse_retry(x, WG_REASON_HOLD_FULL, NULL, 5, false);
+    answer_refuse_retry(
+        x, WG_REASON_HOLD_FULL,
+        "Requests that wait or still arrive take all the memory that limits.maxHeldBytes allows. "
+        "Try again shortly.",
+        5, false);
     return false;
+}
+
+static bool charge_body(struct exchange *x, uint64_t bytes)
+{
+    if (!charge(x, bytes))
+        return false;
+    x->room += bytes;
+    return true;
+}
+
+/* Over HTTP/2 a large head may cost its client some bytes (HPACK): what is kept of it counts like the body.
+ */
+static bool charge_head(struct exchange *x)
+{
+    return charge(x, x->head.cap + strlen(x->path) + (x->accept_encoding ? strlen(x->accept_encoding) : 0));
 }
 
 static bool check_size(struct exchange *x, const struct wg_request *request)
@@ -129,7 +148,7 @@ static bool check_size(struct exchange *x, const struct wg_request *request)
         refuse_size(x, body_limit(x));
         return false;
     }
-    return x->declared == 0 || charge(x, x->declared);
+    return x->declared == 0 || charge_body(x, x->declared);
 }
 
 /* What reads the body: multipart where the type says so, else JSON; a named model's body may be neither, its
@@ -215,6 +234,8 @@ static void admit_inference(struct exchange *x, const struct wg_request *request
         answer_refuse(x, WG_REASON_HEADERS_TOO_LARGE, NULL);
         return;
     }
+    if (!charge_head(x))
+        return;
     exchange_set_state(x, EXCHANGE_BODY);
     x->stream->ops->want_body(x->stream);
 }
@@ -311,8 +332,8 @@ void admit_body(void *arg, const char *data, size_t len)
         refuse_size(x, body_limit(x));
         return;
     }
-    if (x->received > x->charged &&
-        !charge(x, (x->received - x->charged + CHARGE_STEP - 1) / CHARGE_STEP * CHARGE_STEP))
+    if (x->received > x->room &&
+        !charge_body(x, (x->received - x->room + CHARGE_STEP - 1) / CHARGE_STEP * CHARGE_STEP))
         return;
     const char *why = feed_reader(x, data, len);
     if (why) {

@@ -99,11 +99,14 @@ static void on_step(struct wg_deferred *deferred)
 
 /* ---- the end ---- */
 
-void exchange_free_body(struct exchange *x)
+void exchange_free_request(struct exchange *x)
 {
     wg_chain_clear(&x->body, x->worker->pool);
+    wg_buf_clear(&x->head);
+    free(x->accept_encoding);
+    x->accept_encoding = NULL;
     wg_gauge_add(&wg_metrics_process()->held_bytes, -(int64_t)x->charged);
-    x->charged = 0;
+    x->charged = x->room = 0;
 }
 
 void exchange_give_back_slot(struct exchange *x)
@@ -146,7 +149,7 @@ void exchange_settle(struct exchange *x, int outcome)
     x->back = NULL;
     hold_leave(x);
     exchange_give_back_slot(x);
-    exchange_free_body(x);
+    exchange_free_request(x);
     exchange_set_state(x, EXCHANGE_SETTLED);
     x->stream = NULL;
     /* A list of models is no request of a tenant's to a model: it is logged, and not counted. */
@@ -166,11 +169,9 @@ static void on_dead(struct wg_deferred *deferred)
     struct worker *worker = x->worker;
     worker_give_skim(worker, x->skim);
     wg_multipart_free(x->multipart);
-    wg_buf_clear(&x->head);
     wg_buf_clear(&x->late_text);
     routes_unref(x->routes);
     free(x->path);
-    free(x->accept_encoding);
     x->magic = 0;
     free(x);
     worker_check_quit(worker);

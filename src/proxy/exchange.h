@@ -50,7 +50,8 @@ struct exchange {
 
     /* the body */
     struct wg_chain body;
-    uint64_t charged; /* bytes taken from limits.maxHeldBytes */
+    uint64_t charged; /* bytes taken from limits.maxHeldBytes: what is kept of the head, and */
+    uint64_t room;    /* those of them that are for the body */
     uint64_t received;
     struct wg_skim *skim;
     struct wg_multipart *multipart;
@@ -91,7 +92,8 @@ void exchange_settle(struct exchange *x, int outcome);
 void exchange_set_heartbeat(struct exchange *x, wg_usec at);
 void exchange_set_deadline(struct exchange *x, wg_usec at);
 void exchange_give_back_slot(struct exchange *x);
-void exchange_free_body(struct exchange *x);
+/* Body and head are with the model, or not wanted any more: it is not sent again. */
+void exchange_free_request(struct exchange *x);
 const struct wg_skim_result *exchange_skimmed(const struct exchange *x);
 struct wg_model_metrics *exchange_model_metrics(const struct exchange *x);
 static inline const struct wg_config *exchange_config(const struct exchange *x)

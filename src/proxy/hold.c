@@ -118,7 +118,7 @@ static void lend(struct exchange *x)
     ticket->tenant = x->tenant;
     ticket->config = wg_config_ref(x->routes->plan->config);
     ticket->tokens = x->tokens;
-    ticket->bytes = x->charged + x->head.len;
+    ticket->bytes = x->charged;
     ticket->arrived = x->arrived;
     ticket->cold_deadline = cold_deadline(x);
     ticket->client_wait = x->client_wait;

@@ -86,7 +86,7 @@ static void on_head(void *arg, const struct wg_response *response)
     exchange_set_heartbeat(x, WG_USEC_NEVER);
     exchange_set_deadline(x, in_future(x, x->model->timeouts.idle));
     if (wg_back_sent(x->back))
-        exchange_free_body(x);
+        exchange_free_request(x);
     if (x->late == LATE_BEGUN && wg_fields_get(&response->fields, WG_TOKEN_CONTENT_ENCODING)) {
         x->healthy = false;
         answer_refuse(x, WG_REASON_UPSTREAM_ERROR,

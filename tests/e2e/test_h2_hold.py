@@ -153,6 +153,21 @@ def test_leaving_in_the_middle_of_an_upload(gate, sim):
         assert not accepted.over
 
 
+def test_heads_that_cost_their_client_nothing_are_counted(gate, sim):
+    """Fields named by the table of HPACK: a head of 60 KB is some twenty bytes on the wire, and kept while its body is not
+    complete. It counts like the body, and what does not fit is refused; all of it is given back."""
+    g = gate([static_model("m", [sim(load=600)])], limits={"maxHeldBytes": "1Mi"})
+    with Raw(g.port) as client:
+        headers = [("content-length", "100")] + 15 * [("x-b", "v" * 3900)]
+        streams = [client.request(body=b"{", headers=headers, length=False, end=False) for _ in range(60)]
+        client.wait(lambda: sum(s.done for s in streams) >= 40, 10, "refusals")
+        refused = [s for s in streams if s.done]
+        assert {(s.status, s.code) for s in refused} == {(503, "hold_full")}
+        assert "maxHeldBytes" in refused[0].response().json()["error"]["message"]
+        assert 0 < g.metric("wakegate_buffered_bytes") <= MIB
+    proc.wait_for(lambda: g.metric("wakegate_buffered_bytes") == 0, 10, "all is given back")
+
+
 def test_drain_03_one_reset_ends_one_request_at_the_model(gate, backend):
     """DRAIN-03 (c): RST_STREAM of one of five that run: the model sees its connection closed within a second, the others
     go on."""
