@@ -32,10 +32,11 @@ static bool by_contract(const char *error)
     return false;
 }
 
-/* jansson has no lone surrogates, no numbers beyond a double, and its own idea of how deep is too deep. */
+/* jansson has no lone surrogates, no numbers beyond a double, no U+0000 in a key. */
 static bool beyond_jansson(const json_error_t *error)
 {
     return json_error_code(error) == json_error_numeric_overflow ||
+           json_error_code(error) == json_error_null_byte_in_key ||
            strstr(error->text, "invalid Unicode") != NULL;
 }
 
