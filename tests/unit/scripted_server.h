@@ -17,8 +17,9 @@
 /* Shared with the server's processes. */
 struct scripted_seen {
     _Atomic int connections, requests;
-    _Atomic int script; /* for the answering function */
-    char last[8192];    /* the newest request, whole */
+    _Atomic int script;     /* for the answering function */
+    char last[8192];        /* the newest request, whole */
+    char peer[64], sni[64]; /* with TLS: the newest client's certificate's and wanted name */
 };
 
 struct scripted_server {
@@ -27,6 +28,9 @@ struct scripted_server {
     uint16_t port;
     struct scripted_seen *seen;
 };
+
+/* Puts something between the connection and who answers; its own end of it. */
+typedef int scripted_wrap(int fd, void *arg, struct scripted_seen *seen);
 
 /* Answers one request; false closes the connection. */
 typedef bool scripted_answer(int fd, const char *request, struct scripted_seen *seen);
@@ -88,7 +92,8 @@ static inline void scripted_connection(int fd, scripted_answer *answer, struct s
     }
 }
 
-static inline void scripted_run(int listener, scripted_answer *answer, struct scripted_seen *seen)
+static inline void scripted_run_wrapped(int listener, scripted_answer *answer, struct scripted_seen *seen,
+                                        scripted_wrap *wrap, void *arg)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGCHLD, SIG_IGN);
@@ -100,15 +105,20 @@ static inline void scripted_run(int listener, scripted_answer *answer, struct sc
         if (fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             close(listener);
-            scripted_connection(fd, answer, seen);
-            close(fd);
+            scripted_connection(wrap ? wrap(fd, arg, seen) : fd, answer, seen);
             _exit(0);
         }
         close(fd);
     }
 }
 
-static inline struct scripted_server scripted_start(scripted_answer *answer)
+static inline void scripted_run(int listener, scripted_answer *answer, struct scripted_seen *seen)
+{
+    scripted_run_wrapped(listener, answer, seen, NULL, NULL);
+}
+
+static inline struct scripted_server scripted_start_wrapped(scripted_answer *answer, scripted_wrap *wrap,
+                                                            void *arg)
 {
     struct scripted_server server = {.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -122,8 +132,13 @@ static inline struct scripted_server scripted_start(scripted_answer *answer)
         abort();
     server.pid = fork();
     if (server.pid == 0)
-        scripted_run(server.listener, answer, server.seen);
+        scripted_run_wrapped(server.listener, answer, server.seen, wrap, arg);
     return server;
+}
+
+static inline struct scripted_server scripted_start(scripted_answer *answer)
+{
+    return scripted_start_wrapped(answer, NULL, NULL);
 }
 
 static inline void scripted_stop(struct scripted_server *server)
