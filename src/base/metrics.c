@@ -59,6 +59,12 @@ static const char *const wake_labels[WG_WAKE_RESULTS] = {
     [WG_WAKE_TIMEOUT] = "timeout",
 };
 
+static const char *const api_status_labels[WG_API_STATUSES] = {
+    [WG_API_2XX] = "2xx", [WG_API_3XX] = "3xx", [WG_API_401] = "401",     [WG_API_403] = "403",
+    [WG_API_404] = "404", [WG_API_409] = "409", [WG_API_410] = "410",     [WG_API_429] = "429",
+    [WG_API_4XX] = "4xx", [WG_API_5XX] = "5xx", [WG_API_ERROR] = "error",
+};
+
 const char *wg_phase_label(enum wg_phase phase)
 {
     WG_ASSERT((unsigned)phase < WG_PHASES);
@@ -86,9 +92,14 @@ static const char *wake_value(int i)
     return wake_labels[i];
 }
 
+static const char *api_status_value(int i)
+{
+    return api_status_labels[i];
+}
+
 enum kind {
     KIND_COUNTER,
-    KIND_OUTCOMES, /* counters, of which those never counted are left out, but for "ok" */
+    KIND_OUTCOMES, /* counters, of which those never counted are left out, but for `shown` */
     KIND_GAUGE,
     KIND_HISTOGRAM, /* left out while empty */
     KIND_STATE,     /* one gauge of 0 or 1 for each state */
@@ -103,23 +114,28 @@ struct metric {
     const char *label;           /* the label besides the scope's own; NULL: none */
     const char *(*value)(int i); /* its values, one for each of the n members of the array */
     int n;
-    const char *fixed; /* its value where it has only this one */
+    int shown;                       /* OUTCOMES: the member that is printed in any case */
+    const char *fixed_label, *fixed; /* one more label and its only value; NULL: none */
     const char *help;
 };
 
 #define MODEL(kind_, field_)      SCOPE_MODEL, kind_, offsetof(struct wg_model_metrics, field_)
 #define TENANT(kind_, field_)     SCOPE_TENANT, kind_, offsetof(struct wg_tenant_metrics, field_)
 #define PROCESS(kind_, field_)    SCOPE_PROCESS, kind_, offsetof(struct wg_process_metrics, field_)
-#define PLAIN                     NULL, NULL, 1, NULL
-#define EACH(label_, fn_, count_) label_, fn_, count_, NULL
-#define FIXED(label_, value_)     label_, NULL, 1, value_
+#define PLAIN                     NULL, NULL, 1, 0, NULL, NULL
+#define EACH(label_, fn_, count_) label_, fn_, count_, 0, NULL, NULL
+#define EACH_OUTCOME              "outcome", wg_outcome_label, WG_OUTCOME_COUNT, WG_OUTCOME_OK, NULL, NULL
+#define FIXED(label_, value_)     NULL, NULL, 1, 0, label_, value_
+#define API(verb_)                                                                                           \
+    "wakegate_kubernetes_requests_total", PROCESS(KIND_OUTCOMES, api_requests[verb_]), "status",             \
+        api_status_value, WG_API_STATUSES, WG_API_2XX
 
 /* Rows of one name stand together. */
 static const struct metric metrics[] = {
-    {"wakegate_requests_total", MODEL(KIND_OUTCOMES, requests),
-     EACH("outcome", wg_outcome_label, WG_OUTCOME_COUNT), "Requests by model and by how they ended."},
-    {"wakegate_tenant_requests_total", TENANT(KIND_OUTCOMES, requests),
-     EACH("outcome", wg_outcome_label, WG_OUTCOME_COUNT), "Requests by tenant and by how they ended."},
+    {"wakegate_requests_total", MODEL(KIND_OUTCOMES, requests), EACH_OUTCOME,
+     "Requests by model and by how they ended."},
+    {"wakegate_tenant_requests_total", TENANT(KIND_OUTCOMES, requests), EACH_OUTCOME,
+     "Requests by tenant and by how they ended."},
     {"wakegate_request_duration_seconds", MODEL(KIND_HISTOGRAM, duration), PLAIN,
      "From the head of a request to the end of its answer."},
     {"wakegate_time_to_first_byte_seconds", MODEL(KIND_HISTOGRAM, first_byte), PLAIN,
@@ -151,6 +167,10 @@ static const struct metric metrics[] = {
      "Client connections refused because limits.maxConnections was reached."},
     {"wakegate_connections_calmed_total", PROCESS(KIND_COUNTER, connections_calmed), PLAIN,
      "HTTP/2 connections ended because their client sent too much that is cheap for it."},
+    {API(WG_API_GET), "verb", "get", "Calls to Kubernetes API servers by what came of them."},
+    {API(WG_API_LIST), "verb", "list", NULL},
+    {API(WG_API_WATCH), "verb", "watch", NULL},
+    {API(WG_API_PATCH), "verb", "patch", NULL},
 };
 
 static struct series *find_or_make(enum scope scope, const char *name)
@@ -255,6 +275,7 @@ static void print_head(const struct printing *p, const char *suffix, const char 
 {
     const char *const labels[][2] = {
         {scope_label[p->metric->scope], p->name},
+        {p->metric->fixed_label, p->metric->fixed},
         {value != NULL ? p->metric->label : NULL, value},
         {le != NULL ? "le" : NULL, le},
     };
@@ -278,7 +299,7 @@ static void print_counters(const struct printing *p)
     const _Atomic uint64_t *counters = (const void *)(p->base + m->offset);
 
     if (m->value == NULL) {
-        print_u64(p, m->fixed, load(counters));
+        print_u64(p, NULL, load(counters));
         return;
     }
     for (int i = 0; i < m->n; i++) {
@@ -289,7 +310,7 @@ static void print_counters(const struct printing *p)
                 sum += load(&counters[j]);
                 first = j;
             }
-        if (first == i && (sum > 0 || m->kind != KIND_OUTCOMES || i == WG_OUTCOME_OK))
+        if (first == i && (sum > 0 || m->kind != KIND_OUTCOMES || i == m->shown))
             print_u64(p, m->value(i), sum);
     }
 }

@@ -138,6 +138,25 @@ static void process_metrics_have_one_head_each(void **state)
     assert_int_equal(occurrences(text, "# TYPE "), occurrences(text, "# HELP "));
 }
 
+static void api_requests_have_two_labels(void **state)
+{
+    struct wg_process_metrics *process = wg_metrics_process();
+
+    (void)state;
+    wg_count(&process->api_requests[WG_API_PATCH][WG_API_2XX]);
+    wg_count(&process->api_requests[WG_API_PATCH][WG_API_409]);
+    wg_count(&process->api_requests[WG_API_WATCH][WG_API_ERROR]);
+    char *text WG_AUTO_FREE = render();
+#define API(verb, status) "wakegate_kubernetes_requests_total{verb=\"" verb "\",status=\"" status "\"} "
+    assert_true(has(text, API("get", "2xx") "0"));
+    assert_true(has(text, API("patch", "2xx") "1"));
+    assert_true(has(text, API("patch", "409") "1"));
+    assert_true(has(text, API("list", "2xx") "0"));
+    assert_true(has(text, API("watch", "2xx") "0"));
+    assert_true(has(text, API("watch", "error") "1"));
+    assert_int_equal(occurrences(text, "wakegate_kubernetes_requests_total{"), 6);
+}
+
 static void label_values_are_escaped(void **state)
 {
     (void)state;
@@ -194,6 +213,7 @@ int main(void)
         cmocka_unit_test(histograms_are_cumulative),
         cmocka_unit_test(gauges_and_states),
         cmocka_unit_test(process_metrics_have_one_head_each),
+        cmocka_unit_test(api_requests_have_two_labels),
         cmocka_unit_test(label_values_are_escaped),
         cmocka_unit_test(threads_find_the_same_series),
         cmocka_unit_test(reasons_are_complete),

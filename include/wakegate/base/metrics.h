@@ -40,6 +40,23 @@ enum wg_phase {
     WG_PHASE_ANSWERING,
     WG_PHASES
 };
+/* Calls to a Kubernetes API server: what was asked for, and the status of the answer by class, with those of
+ * their own that say what to do. */
+enum wg_api_verb { WG_API_GET, WG_API_LIST, WG_API_WATCH, WG_API_PATCH, WG_API_VERBS };
+enum wg_api_status {
+    WG_API_2XX,
+    WG_API_3XX,
+    WG_API_401,
+    WG_API_403,
+    WG_API_404,
+    WG_API_409,
+    WG_API_410,
+    WG_API_429,
+    WG_API_4XX, /* the others */
+    WG_API_5XX,
+    WG_API_ERROR, /* no complete answer, or one that is none */
+    WG_API_STATUSES
+};
 const char *wg_phase_label(enum wg_phase phase);
 const char *wg_probe_result_label(enum wg_probe_result result);
 
@@ -63,6 +80,7 @@ struct wg_process_metrics {
     _Atomic int64_t connections, held_bytes; /* gauges: client connections, request bodies in memory */
     _Atomic uint64_t reloads_ok, reloads_failed, connections_refused;
     _Atomic uint64_t tls_reloads_ok, tls_reloads_failed, connections_calmed;
+    _Atomic uint64_t api_requests[WG_API_VERBS][WG_API_STATUSES];
 };
 
 /* Finds or makes the series; never NULL. NULL or "" as a name is the series "other". */
